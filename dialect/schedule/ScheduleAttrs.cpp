@@ -1,0 +1,96 @@
+//===- ScheduleAttrs.cpp - syntax and rules of #fa.schedule -----------------===//
+
+#include "dialect/FADialect.h"
+
+using namespace mlir;
+using namespace fathom;
+
+namespace {
+/// Parses a keyword that names a case of enum `E`, listing the cases if not.
+template <typename E>
+FailureOr<E> parseCase(AsmParser &p, std::optional<E> (*symbolize)(StringRef),
+                       StringRef expected) {
+  StringRef word;
+  SMLoc loc = p.getCurrentLocation();
+  if (p.parseKeyword(&word))
+    return failure();
+  if (auto e = symbolize(word))
+    return *e;
+  return p.emitError(loc, "expected one of ") << expected << ", got '" << word << "'";
+}
+} // namespace
+
+Attribute ScheduleAttr::parse(AsmParser &p, Type) {
+  int64_t blockM = 0, blockN = 0, dqSplits = 4;
+  PPolicy pPolicy = PPolicy::recompute;
+  DQPolicy dqPolicy = DQPolicy::ordered;
+  std::string origin = "text";
+  SMLoc start = p.getCurrentLocation();
+  bool sawM = false, sawN = false;
+  auto field = [&]() -> ParseResult {
+    StringRef key;
+    SMLoc loc = p.getCurrentLocation();
+    if (p.parseKeyword(&key) || p.parseEqual())
+      return failure();
+    if (key == "block_m")
+      return sawM = true, p.parseInteger(blockM);
+    if (key == "block_n")
+      return sawN = true, p.parseInteger(blockN);
+    if (key == "dq_splits")
+      return p.parseInteger(dqSplits);
+    if (key == "origin")
+      return p.parseString(&origin);
+    if (key == "p") {
+      auto e = parseCase<PPolicy>(p, symbolizePPolicy,
+                                  "[recompute, store, store_compressed]");
+      if (failed(e))
+        return failure();
+      return pPolicy = *e, success();
+    }
+    if (key == "dq") {
+      auto e = parseCase<DQPolicy>(
+          p, symbolizeDQPolicy,
+          "[sequential, atomic, ordered, split, two_kernel]");
+      if (failed(e))
+        return failure();
+      return dqPolicy = *e, success();
+    }
+    return p.emitError(loc, "expected one of [block_m, block_n, p, dq, "
+                            "dq_splits, origin], got '")
+           << key << "'";
+  };
+  if (p.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, field))
+    return {};
+  if (!sawM || !sawN) {
+    p.emitError(start, "expected both block_m and block_n in #fa.schedule");
+    return {};
+  }
+  return getChecked([&] { return p.emitError(start); }, p.getContext(), blockM,
+                    blockN, pPolicy, dqPolicy, dqSplits, StringRef(origin));
+}
+
+void ScheduleAttr::print(AsmPrinter &p) const {
+  p << "<block_m = " << getBlockM() << ", block_n = " << getBlockN()
+    << ", p = " << stringifyPPolicy(getP()) << ", dq = "
+    << stringifyDQPolicy(getDq());
+  if (getDq() == DQPolicy::split)
+    p << ", dq_splits = " << getDqSplits();
+  p << ", origin = \"" << getOrigin() << "\">";
+}
+
+LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   int64_t blockM, int64_t blockN, PPolicy,
+                                   DQPolicy, int64_t dqSplits, StringRef) {
+  auto legal = [](int64_t b) { return b >= 8 && b <= 512 && b % 8 == 0; };
+  if (!legal(blockM))
+    return emitError() << "expected block_m to be a multiple of 8 from 8 to "
+                          "512, got "
+                       << blockM;
+  if (!legal(blockN))
+    return emitError() << "expected block_n to be a multiple of 8 from 8 to "
+                          "512, got "
+                       << blockN;
+  if (dqSplits < 1 || dqSplits > 64)
+    return emitError() << "expected dq_splits from 1 to 64, got " << dqSplits;
+  return success();
+}

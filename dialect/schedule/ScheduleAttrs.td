@@ -1,0 +1,52 @@
+//===- ScheduleAttrs.td - #fa.schedule and the enums of choices -*- tablegen -*-===//
+//
+// Every decision that changes speed but not the answer is a field here.
+// `fa-select-schedule` writes it, later passes only read it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FATHOM_DIALECT_SCHEDULE_SCHEDULEATTRS_TD
+#define FATHOM_DIALECT_SCHEDULE_SCHEDULEATTRS_TD
+
+include "dialect/FADialect.td"
+
+def FA_PPolicy : FA_I32Enum<"PPolicy",
+    "How the backward gets the probabilities P", [
+  I32EnumCase<"recompute", 0>,
+  I32EnumCase<"store", 1>,
+  I32EnumCase<"store_compressed", 2>]>;
+def FA_PPolicyAttr : EnumAttr<FA_Dialect, FA_PPolicy, "p_policy">;
+
+def FA_DQPolicy : FA_I32Enum<"DQPolicy",
+    "How key blocks add their parts of dQ together", [
+  I32EnumCase<"sequential", 0>,
+  I32EnumCase<"atomic", 1>,
+  I32EnumCase<"ordered", 2>,
+  I32EnumCase<"split", 3>,
+  I32EnumCase<"two_kernel", 4>]>;
+def FA_DQPolicyAttr : EnumAttr<FA_Dialect, FA_DQPolicy, "dq_policy">;
+
+def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
+  let summary = "tile sizes and policies of one instance";
+  let description = [{
+    `block_m` rows of Q and `block_n` rows of K and V make one tile of S.
+    `dq_splits` is read by `dq = split` only. `origin` says who chose:
+    `text` (it stood in the input), `option`, or `default`.
+
+    ```mlir
+    #fa.schedule<block_m = 64, block_n = 64, p = recompute, dq = ordered,
+                 dq_splits = 4, origin = "default">
+    ```
+  }];
+  let parameters = (ins
+    "int64_t":$blockM,
+    "int64_t":$blockN,
+    DefaultValuedParameter<"::fathom::PPolicy", "::fathom::PPolicy::recompute">:$p,
+    DefaultValuedParameter<"::fathom::DQPolicy", "::fathom::DQPolicy::ordered">:$dq,
+    DefaultValuedParameter<"int64_t", "4">:$dqSplits,
+    StringRefParameter<"who chose">:$origin);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+#endif // FATHOM_DIALECT_SCHEDULE_SCHEDULEATTRS_TD

@@ -1,0 +1,3 @@
+//===- Pipeline.cpp - the only place that states the order of passes --------===//
+
+#include "passes/Passes.h"
