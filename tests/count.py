@@ -21,13 +21,23 @@ LIT_OUTCOME = {
 }  # anything else failed
 
 
+GTEST_OUTCOME = {"      OK": "passed", " FAILED ": "failed", " SKIPPED": "skipped"}
+
+
 def read_ctest(build):
-    """Yields (name, outcome, output) of each ctest entry but lit's."""
-    for case in xml.parse(build / "junit.xml").getroot().iter("testcase"):
-        skipped = case.find("skipped")
-        failed = case.find("failure") is not None or case.get("status") == "fail"
-        outcome = "failed" if failed else "skipped" if skipped is not None else "passed"
-        yield case.get("name"), outcome, case.findtext("system-out") or ""
+    """Yields (name, outcome, output) of each GoogleTest case and other entry."""
+    for entry in xml.parse(build / "junit.xml").getroot().iter("testcase"):
+        name, output = entry.get("name"), entry.findtext("system-out") or ""
+        failed = entry.find("failure") is not None or entry.get("status") == "fail"
+        # Each case's output stands between "[ RUN      ]" and its outcome.
+        cases = re.findall(r"^\[ RUN      \] (\S+)\n(.*?)^\[ (      OK| FAILED | SKIPPED) \] \1",
+                           output, re.M | re.S)
+        for case, said, outcome in cases:
+            yield f"{name}: {case}", GTEST_OUTCOME[outcome], said
+        # An entry of its own where there are no cases, or none of them tells why it failed.
+        if not cases or failed and all(outcome != " FAILED " for *_, outcome in cases):
+            skipped = entry.find("skipped") is not None
+            yield name, "failed" if failed else "skipped" if skipped else "passed", output
 
 
 def read_lit(build):
