@@ -29,6 +29,17 @@ struct Sequence {
   int64_t b, q0, q1, k0, k1; // rows of q and k in their tensors
 };
 
+std::vector<Sequence> sequences(const Problem &p) {
+  std::vector<Sequence> list;
+  if (p.cuSeqlensQ.empty())
+    for (int64_t b = 0; b < p.q.shape[0]; ++b)
+      list.push_back({b, 0, p.q.shape[2], 0, p.k.shape[2]});
+  for (size_t n = 0; n + 1 < p.cuSeqlensQ.size(); ++n)
+    list.push_back({int64_t(n), p.cuSeqlensQ[n], p.cuSeqlensQ[n + 1], p.cuSeqlensK[n],
+                    p.cuSeqlensK[n + 1]});
+  return list;
+}
+
 /// Rows [begin, end) of head (b, h), in C order.
 template <typename T>
 std::vector<T> rows(const Tensor &t, int64_t b, int64_t h, int64_t begin, int64_t end) {
@@ -81,7 +92,7 @@ public:
 
   Answer run(unsigned threads) {
     std::vector<std::pair<Sequence, int64_t>> tasks; // and the KV head
-    for (const Sequence &s : sequences())
+    for (const Sequence &s : sequences(p))
       for (int64_t h = 0; h < p.k.shape[1]; ++h)
         tasks.push_back({s, h});
     threads = std::clamp<size_t>(threads, 1, std::max<size_t>(tasks.size(), 1));
@@ -115,17 +126,6 @@ public:
   }
 
 private:
-  std::vector<Sequence> sequences() const {
-    std::vector<Sequence> list;
-    if (p.cuSeqlensQ.empty())
-      for (int64_t b = 0; b < p.q.shape[0]; ++b)
-        list.push_back({b, 0, p.q.shape[2], 0, p.k.shape[2]});
-    for (size_t n = 0; n + 1 < p.cuSeqlensQ.size(); ++n)
-      list.push_back({int64_t(n), p.cuSeqlensQ[n], p.cuSeqlensQ[n + 1], p.cuSeqlensK[n],
-                      p.cuSeqlensK[n + 1]});
-    return list;
-  }
-
   void runHead(const Sequence &s, int64_t kvHead, std::vector<std::vector<T>> &dCaptures) {
     int64_t b = p.cuSeqlensQ.empty() ? s.b : 0, nk = s.k1 - s.k0;
     std::vector<T> k = rows<T>(p.k, b, kvHead, s.k0, s.k1), v = rows<T>(p.v, b, kvHead, s.k0, s.k1);
@@ -224,25 +224,32 @@ private:
   Answer answer;
 };
 
+/// The captured operands as the evaluator takes them.
+struct Captured {
+  explicit Captured(const Problem &p) {
+    for (const Tensor &t : p.captures) {
+      values.push_back(t.values());
+      CapturedArray c;
+      c.data = values.back().data();
+      c.sizes.assign(t.shape.begin(), t.shape.end());
+      Tensor dense = Tensor::view(DType::f64, t.shape, nullptr);
+      c.strides.assign(dense.strides.begin(), dense.strides.end());
+      arrays.push_back(c);
+      sizes.push_back(t.size());
+    }
+  }
+  std::vector<std::vector<double>> values;
+  SmallVector<CapturedArray> arrays;
+  SmallVector<int64_t> sizes;
+};
+
 template <typename T, typename E>
 FailureOr<Answer> attend(const Problem &p, unsigned threads, Rounding rounding) {
-  std::vector<std::vector<double>> values;
-  SmallVector<CapturedArray> captures;
-  SmallVector<int64_t> sizes;
-  for (const Tensor &t : p.captures) {
-    values.push_back(t.values());
-    CapturedArray c;
-    c.data = values.back().data();
-    c.sizes.assign(t.shape.begin(), t.shape.end());
-    Tensor dense = Tensor::view(DType::f64, t.shape, nullptr);
-    c.strides.assign(dense.strides.begin(), dense.strides.end());
-    captures.push_back(c);
-    sizes.push_back(t.size());
-  }
-  auto variant = VariantEvaluator<E>::create(p.variant, captures);
+  Captured captured(p);
+  auto variant = VariantEvaluator<E>::create(p.variant, captured.arrays);
   if (failed(variant))
     return failure();
-  return Attention<T, E>(p, *variant, rounding, sizes).run(threads);
+  return Attention<T, E>(p, *variant, rounding, captured.sizes).run(threads);
 }
 
 } // namespace
@@ -257,6 +264,30 @@ FailureOr<Answer> naive(const Problem &p, unsigned threads, double (*roundP)(dou
   if (t == DType::f64)
     return attend<double, double>(p, threads, {t, t, roundP});
   return attend<float, double>(p, threads, {t, t, roundP});
+}
+
+FailureOr<double> visiblePairs(const Problem &p) {
+  Captured captured(p);
+  auto variant = VariantEvaluator<double>::create(p.variant, captured.arrays);
+  if (failed(variant))
+    return failure();
+  std::vector<Sequence> list = sequences(p);
+  double all = 0, seen = 0, visible = 0;
+  for (const Sequence &s : list)
+    all += double(s.q1 - s.q0) * (s.k1 - s.k0) * p.q.shape[1];
+  int64_t step = std::max<int64_t>(1, all / (1 << 22));
+  int64_t row = 0;
+  for (const Sequence &s : list)
+    for (int64_t h = 0; h < p.q.shape[1]; ++h)
+      for (int64_t i = 0; i < s.q1 - s.q0; ++i) {
+        if (row++ % step)
+          continue;
+        Point at{s.b, h, i, 0, s.q1 - s.q0, s.k1 - s.k0};
+        for (at.j = 0; at.j < at.seqlenK; ++at.j)
+          visible += variant->visible(at);
+        seen += at.seqlenK;
+      }
+  return seen ? visible * all / seen : 0;
 }
 
 Check compare(std::string name, const Tensor &got, const Tensor &ref, const Tensor &naive,

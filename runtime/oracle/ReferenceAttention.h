@@ -44,6 +44,10 @@ llvm::FailureOr<Answer> reference(const Problem &problem, unsigned threads);
 llvm::FailureOr<Answer> naive(const Problem &problem, unsigned threads,
                               double (*roundP)(double) = nullptr);
 
+/// How many (query, key) pairs are visible, over all heads; exact for small
+/// problems, from a sample of the rows for large ones.
+llvm::FailureOr<double> visiblePairs(const Problem &problem);
+
 /// One output against the reference.
 struct Check {
   std::string name;
