@@ -170,22 +170,12 @@ Tensor lseToLogical(const Tensor &t, Layout layout) {
   return layout == Layout::packed ? t.withLeadingDim() : t;
 }
 
-Tensor newInLayout(DType dtype, std::vector<int64_t> s, Layout layout) {
-  switch (layout) {
-  case Layout::bshd:
-    return Tensor::zeros(dtype, {s[0], s[2], s[1], s[3]});
-  case Layout::bhsd:
-    return Tensor::zeros(dtype, s);
-  case Layout::packed:
-    return Tensor::zeros(dtype, {s[2], s[1], s[3]});
-  }
-  return {};
-}
-
-Tensor newLse(DType dtype, std::vector<int64_t> s, Layout layout) {
+std::vector<int64_t> shapeInLayout(std::vector<int64_t> s, Layout layout) {
   if (layout == Layout::packed)
     s.erase(s.begin());
-  return Tensor::zeros(dtype, s);
+  if ((layout == Layout::bshd && s.size() == 4) || (layout == Layout::packed && s.size() == 3))
+    std::swap(s[s.size() - 3], s[s.size() - 2]);
+  return s;
 }
 
 Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands x) {
@@ -250,14 +240,12 @@ Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands x) {
     x.dO = toLogical(x.dO, layout);
     if (x.dO.shape != oShape || x.dO.dtype != x.q.dtype)
       return invalid("operand 'do': expected the shape and type of o, {}, got {}",
-                     newInLayout(x.q.dtype, oShape, layout).describe(), got);
+                     Tensor::view(x.q.dtype, shapeInLayout(oShape, layout), nullptr).describe(), got);
   }
   if (x.dLse.defined()) {
     if (!x.dO.defined())
       return invalid("operand 'do' is missing: 'dlse' is given, and gradients need both");
-    std::vector<int64_t> want = rowShape;
-    if (layout == Layout::packed)
-      want.erase(want.begin());
+    std::vector<int64_t> want = shapeInLayout(rowShape, layout);
     if (x.dLse.shape != want || x.dLse.dtype != accType(x.q.dtype))
       return invalid("operand 'dlse': expected the shape and type of lse, {}[{}], got {}",
                      fathom::name(accType(x.q.dtype)), fmt::join(want, ", "), x.dLse.describe());
