@@ -167,6 +167,84 @@ def PlaceDQAccumulationPass : Pass<"fa-place-dq-accumulation", "::mlir::ModuleOp
   }];
 }
 
+def ClassifyMaskPass : Pass<"fa-classify-mask", "::mlir::ModuleOp"> {
+  let summary = "Skip the iterations whose mask tile is false everywhere";
+  let description = [{
+    Optional. A loop in a nest whose iteration is proved to have no effect where
+    the mask of its select is false (masked scores are -inf, so all that is
+    added is 0) gets bounds outside which the mask tile can't be true, from
+    interval analysis of the comparisons; no entry is evaluated. Where bounds
+    alone do not tell (a union of ranges), a test of scalars per tile is added;
+    where a part of the mask is not index arithmetic (ids read from memory), a
+    test of the mask tile itself. Skipped iterations of a loop with ordered
+    accumulation still pass their turn.
+
+    Before:
+    ```mlir
+    %r:3 = scf.for %j = %c0 to %sk step %c64 iter_args(%acc = %z, %m = %ninf, %l = %zr) -> (...) {
+      ...                                     // %vis: j < sk and j <= i + off
+      %x = arith.select %vis, %s, %neginf : tensor<64x64xi1>, tensor<64x64xf32>
+      ...
+    }
+    ```
+    After:
+    ```mlir
+    %end = arith.addi ...                     // i0 + off + 64
+    %hi = arith.minsi %sk, %end : index
+    %r:3 = scf.for %j = %c0 to %hi step %c64 iter_args(...) -> (...) { ... }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def SpecializeMaskedBlocksPass : Pass<"fa-specialize-masked-blocks", "::mlir::ModuleOp"> {
+  let summary = "Make a version without the mask for tiles that are all visible";
+  let description = [{
+    Optional. A block in a nest that selects by a mask tile becomes two: one for
+    tiles whose mask is surely true everywhere, without the selects, and the one
+    there was. Which one runs is a test of scalars.
+
+    Before:
+    ```mlir
+    %x = arith.select %vis, %s, %neginf : tensor<64x64xi1>, tensor<64x64xf32>
+    %y = ... %x ...
+    scf.yield %y : tensor<64x64xf32>
+    ```
+    After:
+    ```mlir
+    %all = arith.cmpi sle, %last_key, %first_visible : index
+    %y = scf.if %all -> (tensor<64x64xf32>) {
+      %y0 = ... %s ...
+      scf.yield %y0 : tensor<64x64xf32>
+    } else {
+      %x = arith.select %vis, %s, %neginf : tensor<64x64xi1>, tensor<64x64xf32>
+      %y1 = ... %x ...
+      scf.yield %y1 : tensor<64x64xf32>
+    }
+    scf.yield %y : tensor<64x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def CountTilesPass : Pass<"fa-count-tiles", "::mlir::ModuleOp"> {
+  let summary = "Count the tiles that nests compute";
+  let description = [{
+    Optional, for tests and figures. The innermost loops (or the nest, where it
+    has none) that hold an `fa.dot` get an `fa.tick` in front of it, under the
+    same tests. The id is the number of the nest in the module, from 0.
+
+    Before:
+    ```mlir
+    scf.for %j = %c0 to %n step %c64 { %s = fa.dot ... }
+    ```
+    After:
+    ```mlir
+    scf.for %j = %c0 to %n step %c64 { fa.tick 0  %s = fa.dot ... }
+    ```
+  }];
+}
+
 def PartitionPass : Pass<"fa-partition", "::mlir::ModuleOp"> {
   let summary = "Cut the joint function into forward and backward (optional)";
   let description = [{
@@ -177,8 +255,53 @@ def PartitionPass : Pass<"fa-partition", "::mlir::ModuleOp"> {
     func.func @f.fwd(q, k, v, o, lse, saved...)
     func.func @f.bwd(q, k, v, o, lse, do, saved..., dq, dk, dv)
     func.func @f.saved(q, k, v) -> (sizes of the saved buffers)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// For tests
+//===----------------------------------------------------------------------===//
+
+def TestStripPass : Pass<"fa-test-strip", "::mlir::ModuleOp"> {
+  let summary = "Drop all that passes must not depend on";
+  let description = [{
+    Drops discardable attributes but `fa.schedule` on functions, labels of nests
+    and locations; renames private symbols. Passes after it do the same as
+    without it.
+
+    Before:
+    ```mlir
+    func.func private @f(...) attributes {note = 1} { fa.nest "fwd" parallel(%i = %n) { ... } }
+    ```
+    After:
+    ```mlir
+    func.func private @private0(...) { fa.nest parallel(%i = %n) { ... } }
     ```
   }];
+}
+
+def TestMutatePass : Pass<"fa-test-mutate", "::mlir::ModuleOp"> {
+  let summary = "Edit the tiled nests, to see that later passes keep the edit";
+  let description = [{
+    Run after `fa-tile`. `halve-p`: the exponential that is not summed, so P, is
+    halved. `add-term`: 0.125 is added to what the first select of a score tile
+    shows. `swap-operands`: the first difference of tiles is reversed, so
+    exp(x - m) becomes exp(m - x). `reorder`: commutes and moves ops; the
+    meaning stays.
+
+    Before:
+    ```mlir
+    %p = math.exp %d : tensor<64x64xf32>
+    ```
+    After `kind=halve-p`:
+    ```mlir
+    %e = math.exp %d : tensor<64x64xf32>
+    %p = arith.mulf %e, %half : tensor<64x64xf32>
+    ```
+  }];
+  let options = [Option<"kind", "kind", "std::string", [{"halve-p"}],
+                        "halve-p, add-term, swap-operands or reorder">];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 #endif // FATHOM_PASSES_PASSES_TD
