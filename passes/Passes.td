@@ -163,6 +163,7 @@ def DifferentiatePass : Pass<"fa-differentiate", "::mlir::ModuleOp"> {
     Option<"captureGradients", "capture-grads", "bool", "true",
            "return gradients of captured floats">
   ];
+}
 
 //===----------------------------------------------------------------------===//
 // schedule stage
