@@ -16,8 +16,8 @@ using namespace fathom;
 
 namespace {
 /// Limits on the size of formulas; what is over them is dropped, safely.
-constexpr size_t kMaxConjunctions = 32;
-constexpr size_t kMaxForms = 64;
+constexpr size_t kMaxConjunctions = 16;
+constexpr size_t kMaxForms = 24;
 
 /// Positions are index values; i64 is as wide. Narrower integers may wrap.
 bool isPosition(Type t) {
