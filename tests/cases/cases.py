@@ -31,9 +31,10 @@ class Run:
     """One run of fa-run; results are read from its files as attributes (o, lse, dq, ..., d_NAME)."""
 
     def __init__(self, variant, *, verify=True, backward=False, layout="bhsd", fails=False, fortran=(), captures={},
-                 files={}, env={}, **options):
+                 files={}, **options):
         self.folder = tempfile.TemporaryDirectory()
-        command = ["fa-run", VARIANTS, "--variant", variant, "--layout", layout, "--out", self.path("")]
+        command = ["fa-run", VARIANTS, "--variant", variant, "--layout", layout, "--out", self.path(""),
+                   *os.environ.get("CASES_OPTIONS", "").split()]
         for name, array in files.items():
             array.save(self.path(f"in_{name}.npy"), fortran=name in fortran)
             command += [f"--{name}", self.path(f"in_{name}.npy")]
@@ -45,11 +46,11 @@ class Run:
         for name, value in options.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
         command += ["--verify"] * verify + ["--backward"] * backward
-        p = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+        p = subprocess.run(command, capture_output=True, text=True, timeout=120)
         self.text = p.stdout + p.stderr
         said = f"{' '.join(command)}\n{self.text[-3000:]}"
         if fails:
-            assert p.returncode == 1 and p.stderr.strip(), f"expected a message and exit code 1, got {p.returncode}\n{said}"
+            assert p.returncode == 2 and p.stderr.strip(), f"expected a message and exit code 2, got {p.returncode}\n{said}"
         else:
             assert p.returncode == 0, f"exit code {p.returncode}\n{said}"
 
@@ -675,7 +676,7 @@ def the_same_kernel_for_other_segments():
 @case("B085")
 def deterministic_gradients():
     runs = [Run("causal", batch=2, heads=8, kv_heads=2, seqlen_q=300, head_dim=64, dtype="bf16", backward=True,
-                verify=False, env={"FATHOM_THREADS": str(n)}) for n in (1, 2, 3, 2)]
+                verify=False, threads=n) for n in (1, 2, 3, 2)]
     for r in runs[1:]:
         for n in ("o", "lse", "dq", "dk", "dv"):
             assert getattr(r, n).same_bits(getattr(runs[0], n)), n
