@@ -46,8 +46,9 @@ std::optional<Traced> trace(Value v) {
 /// sum over a loop of rowsum(p * dp).
 struct RowDot {
   scf::ForOp loop;
-  LoadOp p;
-  Value dp;
+  Value p, dp;
+
+  LoadOp loadOfP() { return stripCasts(p).getDefiningOp<LoadOp>(); }
 };
 
 std::optional<RowDot> matchRowDot(NestOp nest) {
@@ -66,12 +67,7 @@ std::optional<RowDot> matchRowDot(NestOp nest) {
   auto [x, y] = matchBinary<arith::MulFOp>(reduce.getTile());
   if (!x)
     return std::nullopt;
-  // Either factor may be P: it is the one that the other side's nest multiplies
-  // with V, which the caller checks.
-  auto p = stripCasts(x).getDefiningOp<LoadOp>();
-  if (!p)
-    return std::nullopt;
-  return RowDot{loop, p, y};
+  return RowDot{loop, x, y};
 }
 
 struct HoistDPreprocessPass
@@ -86,12 +82,9 @@ struct HoistDPreprocessPass
         if (!row)
           continue;
         std::string why;
-        bool done = rewrite(func, nest, *row, why);
-        if (!done) {
-          // The product may be written the other way round.
-          if (auto p = stripCasts(row->dp).getDefiningOp<LoadOp>())
-            done = rewrite(func, nest, RowDot{row->loop, p, row->p.getTile()}, why);
-        }
+        // Either factor may be P: the one that some nest multiplies with V.
+        bool done = rewrite(func, nest, *row, why) ||
+                    rewrite(func, nest, RowDot{row->loop, row->dp, row->p}, why);
         if (done) {
           any = true;
           passed(nest, "fa-hoist-d-preprocess", "rowsum(P o dP) is now rowsum(dO o O)");
@@ -107,6 +100,9 @@ struct HoistDPreprocessPass
   }
 
   bool rewrite(func::FuncOp func, NestOp nest, RowDot row, std::string &why) {
+    LoadOp rowP = row.loadOfP();
+    if (!rowP)
+      return false;
     auto dp = trace(row.dp);
     auto dot = dp ? stripCasts(dp->value).getDefiningOp<DotOp>() : DotOp();
     if (!dot || floatConstant(dot.getAcc()) != 0.0)
@@ -124,13 +120,13 @@ struct HoistDPreprocessPass
       auto pv = loop.getYieldedValues()[0].getDefiningOp<DotOp>();
       auto p = pv ? stripCasts(pv.getA()).getDefiningOp<LoadOp>() : LoadOp();
       auto v2 = pv ? pv.getB().getDefiningOp<LoadOp>() : LoadOp();
-      if (!p || !v2 || p.getBuffer() != row.p.getBuffer() ||
+      if (!p || !v2 || p.getBuffer() != rowP.getBuffer() ||
           pv.getAcc() != loop.getRegionIterArg(0) ||
           floatConstant(loop.getInitArgs()[0]) != 0.0)
         continue;
       // Same P tile: this fixes what the other nest's variables are here.
       IRMapping map, none;
-      for (auto [from, to] : llvm::zip(p.getIndices(), row.p.getIndices()))
+      for (auto [from, to] : llvm::zip(p.getIndices(), rowP.getIndices()))
         map.map(from, to);
       StoreOp store;
       for (Operation *user : loop.getResult(0).getUsers()) {
@@ -144,7 +140,7 @@ struct HoistDPreprocessPass
         continue;
       }
       if (!sameValues(v2->getOperands(), map, v->getOperands(), dp->map) ||
-          !sameValues(p->getOperands(), map, row.p->getOperands(), none) ||
+          !sameValues(p->getOperands(), map, rowP->getOperands(), none) ||
           !sameValue(loop.getLowerBound(), map, row.loop.getLowerBound(), none) ||
           !sameValue(loop.getUpperBound(), map, row.loop.getUpperBound(), none) ||
           !sameValue(loop.getStep(), map, row.loop.getStep(), none)) {

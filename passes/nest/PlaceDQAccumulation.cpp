@@ -281,7 +281,7 @@ struct PlaceDQAccumulationPass
       if (product && !product.getDefiningOp<arith::MulIOp>())
         std::swap(product, g);
       auto [hk, group] = matchBinary<arith::MulIOp>(product);
-      Value size = hk == nest.getIv(1) ? group : hk;
+      Value size = cloneSlice(t, hk == nest.getIv(1) ? group : hk, map);
       map.map(nest.getIv(1), t.make<arith::DivUIOp>(second.getIv(1), size));
       map.map(g, t.make<arith::RemUIOp>(second.getIv(1), size));
     }

@@ -440,9 +440,9 @@ void RegionProgram<T>::run(Frame &frame, ArrayRef<CapturedArray> captures,
     case Code::minnumf: copy(x() <= y() || std::isnan(y()) ? pa : pb); break;
     case Code::maxnumf: copy(x() >= y() || std::isnan(y()) ? pa : pb); break;
     case Code::copysign:
-      binary(std::copysign(x(), y()),
-             [&] { return x() == 0 ? T(0) : std::signbit(x()) == std::signbit(y()) ? one : -one; },
-             [&] { return T(0); });
+      x() == 0 ? flat(std::copysign(x(), y()))
+               : unary(std::copysign(x(), y()),
+                       [&] { return std::signbit(x()) == std::signbit(y()) ? one : -one; });
       break;
     case Code::atan2:
       binary(std::atan2(x(), y()), [&] { return y() / (x() * x() + y() * y()); },
@@ -512,7 +512,7 @@ void RegionProgram<T>::run(Frame &frame, ArrayRef<CapturedArray> captures,
       break;
     }
     case Code::absf:
-      unary(std::abs(x()), [&] { return x() > 0 ? one : x() < 0 ? -one : T(0); });
+      x() == 0 ? flat(0) : unary(std::abs(x()), [&] { return x() > 0 ? one : -one; });
       break;
     case Code::floor: flat(std::floor(x())); break;
     case Code::ceil: flat(std::ceil(x())); break;
