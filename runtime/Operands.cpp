@@ -132,7 +132,9 @@ std::vector<int64_t> boundaries(const Tensor &t) {
 }
 
 Result<VariantInfo> describe(VariantInterface variant, std::string name) {
-  VariantInfo info{std::move(name), {}};
+  VariantInfo info;
+  info.name = std::move(name);
+  info.alibi = variant.getAlibi();
   for (auto [n, type] : zip(variant.getCaptureNames(), variant.getCaptureTypes())) {
     CaptureInfo c;
     c.name = cast<mlir::StringAttr>(n).str();
@@ -230,6 +232,14 @@ Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands x) {
 
   if (Status s = checkCaptures(variant, x.captures); !s)
     return s;
+  if (variant.alibi) {
+    const Tensor &t = x.captures[*variant.alibi];
+    int64_t batch = x.cuSeqlensQ.defined() ? x.cuSeqlensQ.size() - 1 : x.q.shape[0];
+    if (t.shape.back() != hq || (t.rank() == 2 && t.shape[0] != batch))
+      return invalid("captured operand '{}': expected a slope for each of the {} heads ([{}] or "
+                     "[{}, {}]), got {}",
+                     variant.captures[*variant.alibi].name, hq, hq, batch, hq, t.describe());
+  }
 
   std::vector<int64_t> oShape = x.q.shape, rowShape(x.q.shape.begin(), x.q.shape.end() - 1);
   oShape.back() = x.v.shape.back();

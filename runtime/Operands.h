@@ -25,6 +25,7 @@ struct CaptureInfo {
 struct VariantInfo {
   std::string name;
   std::vector<CaptureInfo> captures;
+  std::optional<size_t> alibi; ///< the captured operand that holds the slopes
 };
 
 Result<VariantInfo> describe(VariantInterface variant, std::string name);

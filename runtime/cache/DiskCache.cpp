@@ -60,7 +60,8 @@ bool writeAll(const std::string &path, const std::string &bytes) {
     done += n;
   }
   // close() reports what a full disk or a quota kept back.
-  return (close(fd) == 0) & (done == bytes.size());
+  bool closed = close(fd) == 0;
+  return closed && done == bytes.size();
 }
 
 /// Makes `path` and its parents, for the user alone.
@@ -101,25 +102,30 @@ std::pair<std::string, int64_t> DiskCache::fromEnvironment() {
 }
 
 DiskCache::DiskCache(std::string dir, int64_t limit) : limit(limit) {
-  if (dir.empty())
-    return;
+  if (!dir.empty())
+    if (std::string trouble = use(std::move(dir)); !trouble.empty())
+      warn(trouble);
+}
+
+/// Sets `root`; says why not, if it can't be used.
+std::string DiskCache::use(std::string dir) {
   if (dir == "?")
-    return warn("none of FATHOM_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
+    return "none of FATHOM_CACHE_DIR, XDG_CACHE_HOME and HOME is set";
   std::error_code ec;
   if (!makeDirectories(dir))
-    return warn(fmt::format("cannot make '{}': {}", dir, std::strerror(errno)));
-  // The same cache by any path to it.
-  dir = fs::canonical(dir, ec);
+    return fmt::format("cannot make '{}': {}", dir, std::strerror(errno));
+  dir = fs::canonical(dir, ec); // the same cache by any path to it
   struct stat st;
   if (ec || stat(dir.c_str(), &st) || !S_ISDIR(st.st_mode))
-    return warn(fmt::format("'{}' is not a directory", dir));
+    return fmt::format("'{}' is not a directory", dir);
   if (st.st_uid != geteuid())
-    return warn(fmt::format("'{}' belongs to another user", dir));
+    return fmt::format("'{}' belongs to another user", dir);
   if (st.st_mode & (S_IWGRP | S_IWOTH))
-    return warn(fmt::format("'{}' may be written by others (chmod 700 makes it usable)", dir));
+    return fmt::format("'{}' may be written by others (chmod 700 makes it usable)", dir);
   if (!makeDirectories(dir + "/v1"))
-    return warn(fmt::format("cannot make '{}/v1': {}", dir, std::strerror(errno)));
+    return fmt::format("cannot make '{}/v1': {}", dir, std::strerror(errno));
   root = dir + "/v1";
+  return "";
 }
 
 DiskCache::~DiskCache() = default;
@@ -154,7 +160,7 @@ std::optional<DiskCache::Entry> DiskCache::load(const std::string &key) {
   auto meta = readAll(path + "/meta.json"), object = readAll(path + "/object.o");
   if (!meta && !object && access(path.c_str(), F_OK))
     return std::nullopt;
-  if (meta && object)
+  if (meta && object) {
     if (auto json = llvm::json::parse(*meta)) {
       auto *o = json->getAsObject();
       auto *content = o ? o->get("content") : nullptr;
@@ -166,6 +172,7 @@ std::optional<DiskCache::Entry> DiskCache::load(const std::string &key) {
     } else {
       llvm::consumeError(json.takeError());
     }
+  }
   discard(path);
   return std::nullopt;
 }

@@ -60,6 +60,7 @@ public:
   std::pair<int64_t, int64_t> size();
 
 private:
+  std::string use(std::string dir);
   void warn(const std::string &what);
   void evict();
   void discard(const std::string &path);

@@ -188,8 +188,10 @@ private:
   /// The shape of captured tensor `c` by its uses in the regions.
   std::optional<std::vector<int64_t>> inferShape(size_t c) {
     std::vector<int64_t> shape = info.captures[c].shape;
-    if (variant.getAlibi() == c)
-      shape.back() = std::max(shape.back(), heads);
+    if (variant.getAlibi() == c) {
+      shape.front() = std::max(shape.front(), batch);
+      shape.back() = heads;
+    }
     for (auto [region, firstIndex] : {std::pair{&variant.getScore(), 1}, {&variant.getMask(), 0}}) {
       if (region->empty())
         continue;
