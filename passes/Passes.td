@@ -189,7 +189,9 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
     Option<"pPolicy", "p-policy", "std::string", "", "recompute, store or store_compressed">,
     Option<"dqPolicy", "dq-policy", "std::string", "",
            "sequential, atomic, ordered, split or two_kernel">,
-    Option<"dqSplits", "dq-splits", "int64_t", "4", "parts of the keys for dq = split">
+    Option<"dqSplits", "dq-splits", "int64_t", "4", "parts of the keys for dq = split">,
+    Option<"deterministic", "deterministic", "bool", "false",
+           "promise bitwise equal results in every run">
   ];
 }
 
