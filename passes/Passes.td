@@ -6,10 +6,423 @@
 include "mlir/Pass/PassBase.td"
 
 //===----------------------------------------------------------------------===//
-// Map stage
+// variant stage
 //===----------------------------------------------------------------------===//
 
-def MapToCpu : Pass<"fa-map-to-cpu", "::mlir::ModuleOp"> {
+def SpecializePass : Pass<"fa-specialize", "::mlir::ModuleOp"> {
+  let summary = "Make an instance of a variant for a dtype, head dims and a layout (required)";
+  let description = [{
+    Needed where the input has an `fa.variant`; a function with `fa.attention`,
+    written by hand, is left as it is. The instance is a
+    function named after the variant; all variants are erased. Discardable
+    attributes of the variant move to the function (so `fa.schedule` may be
+    written there).
+
+    In an f64 instance every f32 of the regions and of the captures becomes
+    f64. Other captures keep their element type: a captured bf16 table stays
+    bf16 in every instance.
+
+    ```mlir
+    fa.variant @bias(%t: tensor<?x?xf32>) causal
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %0 = tensor.extract %t[%h, %j] : tensor<?x?xf32>
+      %1 = arith.addf %s, %0 : f32
+      fa.yield %1 : f32
+    }
+    ```
+    ==> `--fa-specialize="dtype=bf16 head-dim-qk=64 group=4"`
+    ```mlir
+    func.func @bias(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
+                    %v: tensor<?x?x?x64xbf16>, %table: tensor<?x?xf32>)
+        -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+      %0:2 = fa.attention (%q, %k, %v) layout(bshd) group(4)
+          captures(%t = %table : tensor<?x?xf32>) causal
+        score (%s: f32, %b: index, %h: index, %i: index, %j: index) { ... }
+        : (...) -> (...)
+      return %0#0, %0#1 : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"variant", "variant", "std::string", "\"\"",
+           "name of the variant; may be left out if the module has one">,
+    Option<"dtype", "dtype", "std::string", "\"f32\"", "f64, f32, bf16 or f16">,
+    Option<"headDimQK", "head-dim-qk", "int64_t", "64", "head dim of Q and K, 1 to 512">,
+    Option<"headDimV", "head-dim-v", "int64_t", "0",
+           "head dim of V and O, 1 to 512; 0 is that of Q and K">,
+    Option<"group", "group", "int64_t", "1", "query heads per KV head">,
+    Option<"layout", "layout", "std::string", "\"bshd\"", "bshd, bhsd or packed">
+  ];
+}
+
+def NormalizeVariantPass : Pass<"fa-normalize-variant"> {
+  let summary = "Turn sugar into region code, and regions into canonical form (required)";
+  let description = [{
+    Afterwards `softcap`, `alibi`, `causal`, `window` and the
+    alignment are gone from every variant op, `fa.distance` is index
+    arithmetic, and an instance states its `scale` (1/sqrt(Dqk) if it had
+    none). A region that would change nothing is empty.
+
+    - `softcap(c)`: s becomes c tanh(s/c); then `alibi(m)`: s becomes
+      s - m[h] |i + off - j| (m[b, h] if m has two dims); then the score region.
+    - `window(left = l, right = r)`, `causal` (right = 0):
+      j <= i + off + r and j >= i + off - l, and what the mask region says.
+    - off is seqlen_k - seqlen_q, and 0 if `top_left`.
+
+    Constants are folded and stand first, equal values are computed once. A
+    second run changes nothing.
+
+    ```mlir
+    fa.variant @v() causal softcap(30.0)
+    ```
+    ==>
+    ```mlir
+    fa.variant @v()
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %cst = arith.constant 3.000000e+01 : f32
+      %0 = arith.divf %s, %cst : f32
+      %1 = math.tanh %0 : f32
+      %2 = arith.mulf %1, %cst : f32
+      fa.yield %2 : f32
+    }
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %0 = fa.seqlen_k : index
+      %1 = fa.seqlen_q : index
+      %2 = arith.subi %0, %1 : index
+      %3 = arith.addi %i, %2 : index
+      %4 = arith.cmpi sle, %j, %3 : index
+      fa.yield %4 : i1
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def DifferentiatePass : Pass<"fa-differentiate", "::mlir::ModuleOp"> {
+  let summary = "Add the gradient of fa.attention: the joint function (optional)";
+  let description = [{
+    Without it there is only a forward. A function that returns o
+    and lse of one `fa.attention` also takes do and, with `lse-grad`, dlse, and
+    also returns dq, dk, dv and, with `capture-grads`, the gradient of every
+    captured float operand in order. Captured gradients have the accumulation
+    type, that of a scalar is a tensor<1xT>.
+
+    The `dscore` region of the new `fa.attention_grad` is the score region in
+    reverse. It has rules for
+
+    - arith: addf subf mulf divf remf negf minimumf maximumf minnumf maxnumf
+      select extf truncf; comparisons, integer and index arithmetic, sitofp,
+      uitofp, fptosi and fptoui have derivative zero;
+    - math: exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt powf fpowi fma
+      sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf
+      erfc absf copysign; floor ceil round roundeven trunc have derivative zero;
+    - tensor.extract of a capture, fa.distance, fa.seqlen_q, fa.seqlen_k.
+
+    Any other op between s or a captured float and the result is an error.
+
+    Where there is no derivative: max(a, b) follows a if a >= b and b
+    otherwise, min(a, b) follows a if a <= b; |x| and copysign(x, y) have
+    derivative 0 at x = 0; x^y has derivative 0 by x where y = 0 and by y where
+    x <= 0. Casts between float types are differentiated as the identity. What
+    a select, min or max did not take gets the gradient 0, also where its own
+    derivative is infinite or NaN.
+
+    ```mlir
+    func.func @f(%q: .., %k: .., %v: .., %m: tensor<?xf32>) -> (.., ..) {
+      %0:2 = fa.attention (%q, %k, %v) layout(bshd) group(1) captures(%t = %m : tensor<?xf32>)
+        score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+          %0 = tensor.extract %t[%h] : tensor<?xf32>
+          %1 = arith.mulf %s, %0 : f32
+          fa.yield %1 : f32
+        } : ..
+      return %0#0, %0#1 : .., ..
+    }
+    ```
+    ==>
+    ```mlir
+    func.func @f(%q: .., %k: .., %v: .., %m: tensor<?xf32>, %do: .., %dlse: ..)
+        -> (.., .., .., .., .., tensor<?xf32>) {
+      %0:2 = fa.attention .. // as before
+      %1:4 = fa.attention_grad (%q, %k, %v, %0#0, %0#1, %do, %dlse) layout(bshd) group(1)
+          captures(%t = %m : tensor<?xf32>) grad_captures(0)
+        score .. // as before
+        dscore (%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index) {
+          %0 = tensor.extract %t[%h] : tensor<?xf32>
+          %1 = arith.mulf %ds, %0 : f32
+          %2 = arith.mulf %ds, %s : f32
+          fa.contribute %2 to %t[%h] : f32, tensor<?xf32>
+          fa.yield %1 : f32
+        } : ..
+      return %0#0, %0#1, %1#0, %1#1, %1#2, %1#3 : ..
+    }
+    ```
+  }];
+  let options = [
+    Option<"lseGrad", "lse-grad", "bool", "true", "lse has a gradient: take dlse">,
+    Option<"captureGradients", "capture-grads", "bool", "true",
+           "return gradients of captured floats">
+  ];
+}
+
+//===----------------------------------------------------------------------===//
+// schedule stage
+//===----------------------------------------------------------------------===//
+
+def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
+  let summary = "Choose tile sizes and policies (required)";
+  let description = [{
+    Writes `fa.schedule` on each function with fa.attention that has none.
+
+    Before: `func.func @f(...)`
+
+    After:
+    ```mlir
+    func.func @f(...) attributes {fa.schedule = #fa.schedule<block_m = 64,
+        block_n = 64, p = recompute, dq = ordered, origin = "default">}
+    ```
+    Numerics: none.
+  }];
+  let options = [
+    Option<"blockM", "block-m", "int64_t", "0", "rows of Q in a tile (0: default)">,
+    Option<"blockN", "block-n", "int64_t", "0", "rows of K in a tile (0: default)">,
+    Option<"pPolicy", "p-policy", "std::string", "", "recompute, store or store_compressed">,
+    Option<"dqPolicy", "dq-policy", "std::string", "",
+           "sequential, atomic, ordered, split or two_kernel">,
+    Option<"dqSplits", "dq-splits", "int64_t", "4", "parts of the keys for dq = split">
+  ];
+}
+
+//===----------------------------------------------------------------------===//
+// nest stage
+//===----------------------------------------------------------------------===//
+
+def TilePass : Pass<"fa-tile", "::mlir::ModuleOp"> {
+  let summary = "State attention as textbook loop nests (required)";
+  let description = [{
+    One nest per formula; S, X (changed and masked scores), P, dP and dS live in
+    memory. Tensors become strided buffers in logical order [b, h, s, d].
+
+    Before:
+    ```mlir
+    %o, %l = fa.attention (%q, %k, %v) ...
+    ```
+    After:
+    ```mlir
+    fa.nest "scores" parallel(%b = %B, %h = %Hq, %i = %Sq step 64, %j = %Sk step 64) {
+      ... fa.dot ... fa.store %s, %S[%b, %h, %i, %j] ...
+    }
+    fa.nest "mask" ...          // X = score(S) where visible, else -inf
+    fa.nest "row_max" ...       // M
+    fa.nest "row_sum" ...       // sum of exp(X - M)
+    fa.nest "lse" ...           // L = M + log of the sum
+    fa.nest "probabilities" ... // P = exp(X - M) / sum
+    fa.nest "output" ...        // O = P V
+    fa.forward_end ...
+    fa.nest "dv" ... "dp" ... "delta" ... "ds" ... "dq" ... "dk" ...
+    ```
+    Requires: fa-normalize-variant, fa-select-schedule. Numerics: P and dS are
+    rounded to the dtype, sums are in the accumulation type.
+  }];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::math::MathDialect", "::mlir::arith::ArithDialect"];
+}
+
+def HoistDPreprocessPass : Pass<"fa-hoist-d-preprocess", "::mlir::ModuleOp"> {
+  let summary = "rowsum(P o dP) becomes rowsum(dO o O) (optional)";
+  let description = [{
+    Before:
+    ```mlir
+    fa.nest "delta" parallel(%b, %h, %i) {
+      %sum = scf.for %j ... { %p = fa.load %P..; %dp = fa.load %dP..
+                              %t = arith.mulf %p, %dp; fa.reduce add %t dim 1 ... }
+    ```
+    After:
+    ```mlir
+    fa.nest "delta" parallel(%b, %h, %i) {
+      %do = fa.load %dO..; %o = fa.load %O..
+      %t = arith.mulf %do, %o; %sum = fa.reduce add %t dim 1
+    ```
+    Proved from the nest that stores O = P V over the same keys and rows.
+    Numerics: O is read rounded to the dtype.
+  }];
+}
+
+def FusePRecomputePass : Pass<"fa-fuse-p-recompute", "::mlir::ModuleOp"> {
+  let summary = "Rebuild P (and S) in the backward, or keep P by policy (optional)";
+  let description = [{
+    Before: `%p = fa.load %P[%b, %h, %i, %j] ...` in a backward nest.
+
+    After, p = recompute:
+    ```mlir
+    %s = fa.dot %q, %kt, %zero ...       // and scale, score, mask
+    %l = fa.load %L[%b, %h, %i] ...
+    %p = math.exp (%x - broadcast %l)
+    ```
+    After, p = store_compressed: the forward also stores
+    `round(-8 log2 P)` in 8 bits and the backward decodes it: at most 4.5% off
+    for P above 2^-31.8, 0 below. p = store changes nothing for P.
+
+    Proved from the stored P = exp(x - m) / l and L = m + log l. Scores that
+    the forward stored are computed again under every policy.
+  }];
+}
+
+def FuseOnlineSoftmaxPass : Pass<"fa-fuse-online-softmax", "::mlir::ModuleOp"> {
+  let summary = "One pass over the keys with a running maximum and sum (optional)";
+  let description = [{
+    Before: the nests "row_max", "row_sum", "lse", "probabilities", "output".
+
+    After:
+    ```mlir
+    fa.nest "output" parallel(%b, %h, %i) {
+      %r:3 = scf.for %j ... iter_args(%acc, %m, %l) {
+        %x = ...; %m1 = max(%m, rowmax %x); %alpha = exp(%m - %m1)
+        %p = exp(%x - %m1); %l1 = %l * %alpha + rowsum %p
+        %acc1 = fa.dot %p, %v, %acc * %alpha
+      }
+      store %r#0 / %r#2 to O, %r#1 + log %r#2 to L
+    }
+    ```
+    If others read P, exp(x - m1) is stored together with the block's m1, and
+    readers multiply by exp(m1 - L).
+  }];
+}
+
+def FuseBackwardNestsPass : Pass<"fa-fuse-backward-nests", "::mlir::ModuleOp"> {
+  let summary = "One backward nest over key blocks; dS never stored (optional)";
+  let description = [{
+    Before: nests "dv", "dp", "ds", "dq", "dk", with dP and dS in memory.
+
+    After:
+    ```mlir
+    fa.nest "zero" ...
+    fa.nest "dv_dk" parallel(%b, %hk) sequential(%j) {
+      scf.for %g { scf.for %i iter_args(%dv, %dk) {
+        ... P, dP, dS of this tile ...
+        fa.accumulate plain %ds_k, %sum[%b, %h, %i, 0]
+      } }
+      store dv, dk
+    }
+    fa.nest "dq" ...   // scales and stores the sums
+    ```
+    Numerics: dQ is summed in memory in the accumulation type.
+  }];
+}
+
+def PlaceDQAccumulationPass : Pass<"fa-place-dq-accumulation", "::mlir::ModuleOp"> {
+  let summary = "Let key blocks run in parallel; say how their sums meet (optional)";
+  let description = [{
+    Reads `dq` of the schedule.
+
+    Before: `fa.nest parallel(%b, %hk) sequential(%j) { ... fa.accumulate plain ... }`
+
+    After: `parallel(%b, %hk, %j)` and
+    * `atomic`: `fa.accumulate atomic`;
+    * `ordered`: `fa.accumulate ordered ... turn %jb at %tickets[..]`: additions
+      in the order of key blocks, deterministic;
+    * `split`: parts of the keys in parallel, a buffer each, summed in order;
+    * `two_kernel`: a second nest, query blocks outermost, computes dS again;
+    * `sequential`: unchanged.
+  }];
+}
+
+def ClassifyMaskPass : Pass<"fa-classify-mask", "::mlir::ModuleOp"> {
+  let summary = "Skip the iterations whose mask tile is false everywhere";
+  let description = [{
+    Optional. A loop in a nest whose iteration is proved to have no effect where
+    the mask of its select is false (masked scores are -inf, so all that is
+    added is 0) gets bounds outside which the mask tile can't be true, from
+    interval analysis of the comparisons; no entry is evaluated. Where bounds
+    alone do not tell (a union of ranges), a test of scalars per tile is added;
+    where a part of the mask is not index arithmetic (ids read from memory), a
+    test of the mask tile itself. Skipped iterations of a loop with ordered
+    accumulation still pass their turn.
+
+    Before:
+    ```mlir
+    %r:3 = scf.for %j = %c0 to %sk step %c64 iter_args(%acc = %z, %m = %ninf, %l = %zr) -> (...) {
+      ...                                     // %vis: j < sk and j <= i + off
+      %x = arith.select %vis, %s, %neginf : tensor<64x64xi1>, tensor<64x64xf32>
+      ...
+    }
+    ```
+    After:
+    ```mlir
+    %end = arith.addi ...                     // i0 + off + 64
+    %hi = arith.minsi %sk, %end : index
+    %r:3 = scf.for %j = %c0 to %hi step %c64 iter_args(...) -> (...) { ... }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def SpecializeMaskedBlocksPass : Pass<"fa-specialize-masked-blocks", "::mlir::ModuleOp"> {
+  let summary = "Make a version without the mask for tiles that are all visible";
+  let description = [{
+    Optional. A block in a nest that selects by a mask tile becomes two: one for
+    tiles whose mask is surely true everywhere, without the selects, and the one
+    there was. Which one runs is a test of scalars.
+
+    Before:
+    ```mlir
+    %x = arith.select %vis, %s, %neginf : tensor<64x64xi1>, tensor<64x64xf32>
+    %y = ... %x ...
+    scf.yield %y : tensor<64x64xf32>
+    ```
+    After:
+    ```mlir
+    %all = arith.cmpi sle, %last_key, %first_visible : index
+    %y = scf.if %all -> (tensor<64x64xf32>) {
+      %y0 = ... %s ...
+      scf.yield %y0 : tensor<64x64xf32>
+    } else {
+      %x = arith.select %vis, %s, %neginf : tensor<64x64xi1>, tensor<64x64xf32>
+      %y1 = ... %x ...
+      scf.yield %y1 : tensor<64x64xf32>
+    }
+    scf.yield %y : tensor<64x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def CountTilesPass : Pass<"fa-count-tiles", "::mlir::ModuleOp"> {
+  let summary = "Count the tiles that nests compute";
+  let description = [{
+    Optional, for tests and figures. The innermost loops (or the nest, where it
+    has none) that hold an `fa.dot` get an `fa.tick` in front of it, under the
+    same tests. The id is the number of the nest in the module, from 0.
+
+    Before:
+    ```mlir
+    scf.for %j = %c0 to %n step %c64 { %s = fa.dot ... }
+    ```
+    After:
+    ```mlir
+    scf.for %j = %c0 to %n step %c64 { fa.tick 0  %s = fa.dot ... }
+    ```
+  }];
+}
+
+def PartitionPass : Pass<"fa-partition", "::mlir::ModuleOp"> {
+  let summary = "Cut the joint function into forward and backward (optional)";
+  let description = [{
+    Before: `func.func @f(q, k, v, do, o, lse, dq, dk, dv)`
+
+    After:
+    ```mlir
+    func.func @f.fwd(q, k, v, o, lse, saved...)
+    func.func @f.bwd(q, k, v, o, lse, do, saved..., dq, dk, dv)
+    func.func @f.saved(q, k, v) -> (sizes of the saved buffers)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// map stage
+//===----------------------------------------------------------------------===//
+
+def MapToCpuPass : Pass<"fa-map-to-cpu", "::mlir::ModuleOp"> {
   let summary = "nests become functions on vectors, run by all threads";
   let description = [{
     Required on the way to the CPU. Each `fa.nest` becomes a private function
@@ -45,6 +458,52 @@ def MapToCpu : Pass<"fa-map-to-cpu", "::mlir::ModuleOp"> {
     "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"
   ];
+}
+
+//===----------------------------------------------------------------------===//
+// For tests
+//===----------------------------------------------------------------------===//
+
+def TestStripPass : Pass<"fa-test-strip", "::mlir::ModuleOp"> {
+  let summary = "Drop all that passes must not depend on";
+  let description = [{
+    Drops discardable attributes but `fa.schedule` on functions, labels of nests
+    and locations; renames private symbols. Passes after it do the same as
+    without it.
+
+    Before:
+    ```mlir
+    func.func private @f(...) attributes {note = 1} { fa.nest "fwd" parallel(%i = %n) { ... } }
+    ```
+    After:
+    ```mlir
+    func.func private @private0(...) { fa.nest parallel(%i = %n) { ... } }
+    ```
+  }];
+}
+
+def TestMutatePass : Pass<"fa-test-mutate", "::mlir::ModuleOp"> {
+  let summary = "Edit the tiled nests, to see that later passes keep the edit";
+  let description = [{
+    Run after `fa-tile`. `halve-p`: the exponential that is not summed, so P, is
+    halved. `add-term`: 0.125 is added to what the first select of a score tile
+    shows. `swap-operands`: the first difference of tiles is reversed, so
+    exp(x - m) becomes exp(m - x). `reorder`: commutes and moves ops; the
+    meaning stays.
+
+    Before:
+    ```mlir
+    %p = math.exp %d : tensor<64x64xf32>
+    ```
+    After `kind=halve-p`:
+    ```mlir
+    %e = math.exp %d : tensor<64x64xf32>
+    %p = arith.mulf %e, %half : tensor<64x64xf32>
+    ```
+  }];
+  let options = [Option<"kind", "kind", "std::string", [{"halve-p"}],
+                        "halve-p, add-term, swap-operands or reorder">];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 #endif // FATHOM_PASSES_PASSES_TD

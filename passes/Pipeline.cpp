@@ -1,3 +1,119 @@
 //===- Pipeline.cpp - the only place that states the order of passes --------===//
 
-#include "passes/Passes.h"
+#include "passes/Pipeline.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace fathom;
+
+ArrayRef<PipelineStep> fathom::pipelineSteps() {
+  static constexpr PipelineStep steps[] = {
+      {"variant", "fa-specialize", true},
+      {"variant", "fa-normalize-variant", true},
+      {"variant", "fa-differentiate", true},
+      {"schedule", "fa-select-schedule", true},
+      {"nest", "fa-tile", true},
+      {"nest", "fa-hoist-d-preprocess", false},
+      {"nest", "fa-fuse-p-recompute", false},
+      {"nest", "fa-fuse-online-softmax", false},
+      {"nest", "fa-fuse-backward-nests", false},
+      {"nest", "fa-place-dq-accumulation", false},
+      {"nest", "fa-classify-mask", false},
+      {"nest", "fa-specialize-masked-blocks", false},
+      {"nest", "fa-count-tiles", false},
+      {"nest", "fa-partition", false},
+      {"map", "fa-map-to-cpu", true},
+  };
+  return steps;
+}
+
+/// The pass options that follow from `o`, in pass pipeline syntax.
+static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
+  if (pass == "fa-specialize") {
+    std::string s = llvm::formatv("dtype={0} head-dim-qk={1} head-dim-v={2} group={3} layout={4}",
+                                  o.dtype, o.headDimQK, o.headDimV, o.group, o.layout);
+    if (!o.variant.empty())
+      s += " variant=" + o.variant;
+    return s;
+  }
+  if (pass == "fa-differentiate")
+    return llvm::formatv("lse-grad={0} capture-grads={1}", o.lseGrad, o.captureGrads);
+  if (pass == "fa-select-schedule") {
+    std::string s = llvm::formatv("block-m={0} block-n={1} dq-splits={2}", o.blockM, o.blockN,
+                                  o.dqSplits);
+    if (!o.pPolicy.empty())
+      s += " p-policy=" + o.pPolicy;
+    if (!o.dqPolicy.empty())
+      s += " dq-policy=" + o.dqPolicy;
+    return s;
+  }
+  if (pass == "fa-map-to-cpu")
+    return o.mapOptions;
+  return "";
+}
+
+LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
+                                    raw_ostream &errors) {
+  auto steps = pipelineSteps();
+  auto names = [&](auto field) {
+    SmallVector<StringRef> all;
+    for (const PipelineStep &s : steps)
+      if (all.empty() || all.back() != field(s))
+        all.push_back(field(s));
+    return llvm::join(all, ", ");
+  };
+  auto passOf = [](const PipelineStep &s) { return s.pass; };
+  auto stageOf = [](const PipelineStep &s) { return s.stage; };
+  for (const std::string &skip : o.skip) {
+    const auto *it = llvm::find_if(steps, [&](const PipelineStep &s) { return s.pass == skip; });
+    if (it == steps.end()) {
+      errors << "error: expected a pass to skip, got '" << skip << "'; the passes are "
+             << names(passOf) << "\n";
+      return failure();
+    }
+    if (it->required) {
+      errors << "error: '" << skip << "' is required and can't be skipped\n";
+      return failure();
+    }
+  }
+  // The last step to run.
+  size_t end = steps.size();
+  if (!o.stopAfter.empty()) {
+    end = 0;
+    for (size_t i = 0; i < steps.size(); ++i)
+      if (steps[i].pass == o.stopAfter || steps[i].stage == o.stopAfter)
+        end = i + 1;
+    if (!end) {
+      errors << "error: expected a stage (" << names(stageOf) << ") or a pass ("
+             << names(passOf) << ") to stop after, got '" << o.stopAfter << "'\n";
+      return failure();
+    }
+  }
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const PipelineStep &s = steps[i];
+    bool within = i < end;
+    bool wanted = within || (o.map && s.required);
+    if (s.stage == "map")
+      wanted = o.map && (within || !o.stopAfter.empty());
+    if (s.pass == "fa-differentiate")
+      wanted &= o.backward;
+    if (s.pass == "fa-count-tiles")
+      wanted = o.countTiles && within;
+    if (s.pass == "fa-partition")
+      wanted &= o.partition && o.backward;
+    if (!wanted || llvm::is_contained(o.skip, s.pass))
+      continue;
+    if (!PassInfo::lookup(s.pass)) {
+      errors << "error: internal: the pass '" << s.pass << "' is not registered\n";
+      return failure();
+    }
+    std::string text = s.pass.str() + "{" + optionsOf(s.pass, o) + "}";
+    if (failed(parsePassPipeline(text, pm, errors)))
+      return failure();
+  }
+  return success();
+}

@@ -194,6 +194,9 @@ void AccumulateOp::getEffects(Effects &e) {
 void PassTurnOp::getEffects(Effects &e) {
   e.emplace_back(MemoryEffects::Write::get(), &getTicketsMutable());
 }
+void ForwardEndOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+}
 void TickOp::getEffects(Effects &e) {
   e.emplace_back(MemoryEffects::Write::get());
 }

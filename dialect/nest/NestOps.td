@@ -259,6 +259,25 @@ def FA_ScatterAddOp : FA_Op<"scatter_add", [
   let hasVerifier = 1;
 }
 
+def FA_ForwardEndOp : FA_Op<"forward_end", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "where the forward's results are complete in a joint function";
+  let description = [{
+    A fact about the arguments of a joint function, read by `fa-partition`:
+    `outputs` are what the caller gets from the forward, `inputs` arrive only
+    with the backward. It computes nothing; a target drops it.
+
+    ```mlir
+    fa.forward_end outputs(%o, %lse : memref<...>, memref<...>) inputs(%do : memref<...>)
+    ```
+  }];
+  let arguments = (ins Variadic<AnyMemRef>:$outputs, Variadic<AnyMemRef>:$inputs);
+  let assemblyFormat = [{
+    `outputs` `(` ($outputs^ `:` type($outputs))? `)`
+    `inputs` `(` ($inputs^ `:` type($inputs))? `)` attr-dict
+  }];
+}
+
 def FA_TickOp : FA_Op<"tick", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "counts: adds one to counter `id` of the run";

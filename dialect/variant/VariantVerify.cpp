@@ -147,8 +147,8 @@ LogicalResult verifyInstance(Op op) {
   if (lse.getRank() != s.rank() - 1 || lse.getElementType() != getAccType(s.dtype))
     return op.emitOpError("expected 'lse' of rank ") << s.rank() - 1 << " and element type "
            << getAccType(s.dtype) << ", got " << lse;
-  if (op.getGroup() < 1)
-    return op.emitOpError("expected group of at least 1, got ") << op.getGroup();
+  if ((int64_t)op.getGroup() < 1)
+    return op.emitOpError("expected group of at least 1, got ") << (int64_t)op.getGroup();
   auto kType = cast<RankedTensorType>(op.getK().getType());
   auto vType = cast<RankedTensorType>(op.getV().getType());
   int64_t hq = qType.getDimSize(s.headDim()), hkv = kType.getDimSize(s.headDim()),

@@ -16,7 +16,7 @@
 #include "llvm/TargetParser/Host.h"
 
 namespace fathom {
-#define GEN_PASS_DEF_MAPTOCPU
+#define GEN_PASS_DEF_MAPTOCPUPASS
 #include "passes/Passes.h.inc"
 } // namespace fathom
 
@@ -130,8 +130,8 @@ int32_t taskBytes(Type type) {
   return memref ? 8 * (3 + 2 * memref.getRank()) : 8;
 }
 
-struct MapToCpu : public fathom::impl::MapToCpuBase<MapToCpu> {
-  using MapToCpuBase::MapToCpuBase;
+struct MapToCpu : public fathom::impl::MapToCpuPassBase<MapToCpu> {
+  using MapToCpuPassBase::MapToCpuPassBase;
 
   void runOnOperation() override {
     Machine machine{vectorBits ? int64_t(vectorBits) : hostVectorBits()};
@@ -142,6 +142,8 @@ struct MapToCpu : public fathom::impl::MapToCpuBase<MapToCpu> {
     for (auto f : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (f.isExternal())
         continue;
+      for (auto end : llvm::make_early_inc_range(f.getOps<ForwardEndOp>()))
+        end.erase();
       SmallVector<NestOp> nests;
       f.walk([&](NestOp nest) { nests.push_back(nest); });
       for (auto [i, nest] : llvm::enumerate(nests)) {

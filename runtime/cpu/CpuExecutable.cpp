@@ -16,9 +16,9 @@ CpuExecutable::~CpuExecutable() = default;
 llvm::Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::compile(mlir::ModuleOp module,
                                                                       const CpuTarget &target) {
   mlir::PassManager pm(module.getContext());
-  MapToCpuOptions options;
+  MapToCpuPassOptions options;
   options.vectorBits = target.vectorBits();
-  pm.addPass(createMapToCpu(options));
+  pm.addPass(createMapToCpuPass(options));
   if (failed(pm.run(module)))
     return llvm::createStringError("the module could not be mapped to the CPU");
   auto object = emitObject(module, target);

@@ -1,4 +1,6 @@
-//===- fa-opt.cpp - run passes on IR ----------------------------------------===//
+//===- fa-opt.cpp - run passes on IR, or the whole compiler -----------------===//
+
+#include "Driver.h"
 
 #include "dialect/FADialect.h"
 #include "passes/Passes.h"
@@ -11,6 +13,10 @@ int main(int argc, char **argv) {
   fathom::registerFA(registry);
   fathom::registerFAPasses();
   mlir::registerTransformsPasses();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Fathom: attention variants, compiled\n", registry));
+  fathom::registerDriverOptions();
+  auto [input, output] = mlir::registerAndParseCLIOptions(
+      argc, argv, "Fathom: attention variants, compiled\n", registry);
+  if (fathom::driverRequested())
+    return fathom::runDriver(input, output, registry);
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
 }

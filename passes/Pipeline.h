@@ -1,0 +1,58 @@
+//===- Pipeline.h - passes in order, as stages ------------------*- C++ -*-===//
+
+#ifndef FATHOM_PASSES_PIPELINE_H
+#define FATHOM_PASSES_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <string>
+#include <vector>
+
+namespace fathom {
+
+/// One pass of the pipeline.
+struct PipelineStep {
+  llvm::StringRef stage; ///< variant, schedule, nest or map
+  llvm::StringRef pass;  ///< the pass argument, e.g. fa-tile
+  bool required;         ///< optional passes may be left out
+};
+
+/// All passes, in order.
+llvm::ArrayRef<PipelineStep> pipelineSteps();
+
+/// What the caller decides. The runtime fills it from tensors, fa-opt and
+/// fa-run from the command line.
+struct PipelineOptions {
+  // The instance.
+  std::string variant; ///< empty: the only one in the module
+  std::string dtype = "f32";
+  int64_t headDimQK = 64;
+  int64_t headDimV = 0; ///< 0: as headDimQK
+  int64_t group = 1;
+  std::string layout = "bshd";
+  bool backward = true;
+  bool lseGrad = true;
+  bool captureGrads = true;
+  // The schedule; 0 and empty take the default.
+  int64_t blockM = 0, blockN = 0;
+  std::string pPolicy, dqPolicy;
+  int64_t dqSplits = 4;
+  bool countTiles = false;
+  // Which passes run.
+  std::vector<std::string> skip; ///< optional passes to leave out
+  std::string stopAfter;         ///< a pass or a stage; empty: all
+  bool partition = true;         ///< cut the joint function in two
+  bool map = true;               ///< end with the map stage
+  std::string mapOptions;        ///< options of fa-map-to-cpu
+};
+
+/// Adds the passes to `pm` (on a module). If `stopAfter` ends before the map
+/// stage and `map` is set, the required passes that are missing and the map
+/// stage follow: every prefix is a program. Errors name the option.
+mlir::LogicalResult buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
+                                  llvm::raw_ostream &errors);
+
+} // namespace fathom
+
+#endif // FATHOM_PASSES_PIPELINE_H

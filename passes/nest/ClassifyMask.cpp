@@ -1,0 +1,458 @@
+//===- ClassifyMask.cpp - fa-classify-mask ----------------------------------===//
+//
+// Makes loops over blocks skip the iterations whose mask tile is false
+// everywhere. That such an iteration changes nothing is proved on the loop's
+// body: with the mask set to false, masked scores are -inf, their exponentials
+// and all products of those are 0, and every carried value must come out as it
+// went in, with no write to memory left. Then the loop's bounds are tightened
+// to what MaskAnalysis gives, and where bounds are not enough (a union of
+// ranges, ids read from memory) the body moves under a test per tile.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/nest/MaskAnalysis.h"
+#include "passes/nest/MaskRewrite.h"
+#include "passes/nest/Tiles.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace fathom;
+
+namespace fathom {
+#define GEN_PASS_DEF_CLASSIFYMASKPASS
+#include "passes/Passes.h.inc"
+} // namespace fathom
+
+namespace {
+constexpr StringLiteral kName = "fa-classify-mask";
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// What is known of a value: one number in every entry, or that it equals
+/// `same`, a value that stands for all that are computed alike.
+struct Fact {
+  std::optional<double> number;
+  Value same;
+
+  bool operator==(const Fact &o) const {
+    return number ? o.number == number : !o.number && same == o.same;
+  }
+};
+
+/// One iteration of a loop, evaluated with the mask false. The rules hold for
+/// numbers that are finite: a NaN or an infinity in a hidden entry does not
+/// reach a result of the loop, neither before nor after this pass.
+class HiddenIteration {
+public:
+  HiddenIteration(scf::ForOp loop, Value mask) : loop(loop) {
+    facts[mask] = {0.0, {}};
+  }
+
+  /// Success if the iteration has no effect but taking turns; on failure `why`
+  /// names the first op that has one.
+  LogicalResult run(std::string &why);
+
+  /// Ordered additions of zero, and turns that are passed already.
+  SmallVector<Operation *> turns;
+
+private:
+  Fact get(Value v) const;
+  bool is(Value v, double x) { return get(v).number == x; }
+  /// True if no entry of `f` is -inf.
+  bool isAboveNegInf(const Fact &f);
+  Fact evaluate(Operation *op);
+  Fact evaluateCompare(arith::CmpFOp op);
+  Fact findAlike(Operation *op);
+  bool isReadOnlyHere(Value buffer);
+  LogicalResult visitEffects(Operation *op, std::string &why);
+
+  scf::ForOp loop;
+  DenseMap<Value, Fact> facts;
+  SmallVector<Operation *> seen;
+};
+
+/// The number in every entry of a constant.
+std::optional<double> getNumber(Attribute a) {
+  if (auto splat = dyn_cast<SplatElementsAttr>(a))
+    return getNumber(splat.getSplatValue<Attribute>());
+  if (auto f = dyn_cast<FloatAttr>(a))
+    return f.getValueAsDouble();
+  if (auto i = dyn_cast<IntegerAttr>(a))
+    return i.getType().isInteger(1) ? i.getValue().getZExtValue()
+                                    : (double)i.getValue().getSExtValue();
+  return std::nullopt;
+}
+
+Fact HiddenIteration::get(Value v) const {
+  if (auto it = facts.find(v); it != facts.end())
+    return it->second;
+  Attribute constant;
+  if (matchPattern(v, m_Constant(&constant)))
+    if (auto n = getNumber(constant))
+      return {n, {}};
+  return {std::nullopt, v};
+}
+
+bool HiddenIteration::isAboveNegInf(const Fact &f) {
+  if (f.number)
+    return *f.number != -kInf;
+  Operation *op = f.same.getDefiningOp();
+  if (!op)
+    return false;
+  auto above = [&](Value v) { return isAboveNegInf(get(v)); };
+  if (isa<BroadcastOp, TransposeOp, arith::ExtFOp, arith::TruncFOp>(op))
+    return above(op->getOperand(0));
+  if (isa<arith::MaxNumFOp, arith::MaximumFOp>(op))
+    return above(op->getOperand(0)) || above(op->getOperand(1));
+  if (isa<arith::MulFOp>(op)) {
+    for (auto [a, b] : {std::pair(op->getOperand(0), op->getOperand(1)),
+                        std::pair(op->getOperand(1), op->getOperand(0))})
+      if (get(b).number && *get(b).number > 0 && above(a))
+        return true;
+    return false;
+  }
+  auto select = dyn_cast<arith::SelectOp>(op);
+  if (!select)
+    return false;
+  // select(z == -inf, y, z) and its forms: z is safe on the other side.
+  Value z;
+  bool trueIsNegInf = false;
+  if (auto cmp = select.getCondition().getDefiningOp<arith::CmpFOp>()) {
+    using P = arith::CmpFPredicate;
+    P p = cmp.getPredicate();
+    Value l = cmp.getLhs(), r = cmp.getRhs();
+    if (is(l, -kInf)) {
+      std::swap(l, r);
+      if (p == P::OLT || p == P::ULT) // -inf < z
+        p = P::OGT;
+    }
+    if (is(r, -kInf)) {
+      trueIsNegInf = p == P::OEQ || p == P::UEQ || p == P::OLE || p == P::ULE;
+      if (trueIsNegInf || p == P::ONE || p == P::UNE || p == P::OGT || p == P::UGT)
+        z = l;
+    }
+  }
+  auto side = [&](Value v, bool safe) { return (safe && z && get(v) == get(z)) || above(v); };
+  return side(select.getTrueValue(), !trueIsNegInf) &&
+         side(select.getFalseValue(), trueIsNegInf);
+}
+
+Fact HiddenIteration::evaluateCompare(arith::CmpFOp op) {
+  using P = arith::CmpFPredicate;
+  Fact l = get(op.getLhs()), r = get(op.getRhs());
+  if (!(l == r) && !(l.number && r.number))
+    return findAlike(op);
+  double x = l == r ? 0 : *l.number, y = l == r ? 0 : *r.number;
+  switch (op.getPredicate()) {
+  case P::OEQ: case P::UEQ: return {x == y, {}};
+  case P::ONE: case P::UNE: return {x != y, {}};
+  case P::OLT: case P::ULT: return {x < y, {}};
+  case P::OLE: case P::ULE: return {x <= y, {}};
+  case P::OGT: case P::UGT: return {x > y, {}};
+  case P::OGE: case P::UGE: return {x >= y, {}};
+  default: return findAlike(op);
+  }
+}
+
+bool HiddenIteration::isReadOnlyHere(Value buffer) {
+  return !loop
+              .walk([&](Operation *op) {
+                bool writes = isa<StoreOp, AccumulateOp, ScatterAddOp, memref::StoreOp>(op);
+                return writes && llvm::is_contained(op->getOperands(), buffer)
+                           ? WalkResult::interrupt()
+                           : WalkResult::advance();
+              })
+              .wasInterrupted();
+}
+
+/// The first op of the same kind with the same operands speaks for all.
+Fact HiddenIteration::findAlike(Operation *op) {
+  if (op->getNumRegions() != 0)
+    return {std::nullopt, op->getResult(0)};
+  bool reads = isa<LoadOp, GatherOp, memref::LoadOp>(op);
+  if (!isMemoryEffectFree(op) && !(reads && isReadOnlyHere(op->getOperand(0))))
+    return {std::nullopt, op->getResult(0)};
+  for (Operation *other : seen)
+    if (other->getName() == op->getName() &&
+        other->getRawDictionaryAttrs() == op->getRawDictionaryAttrs() &&
+        other->getPropertiesAsAttribute() == op->getPropertiesAsAttribute() &&
+        other->getResultTypes() == op->getResultTypes() &&
+        llvm::equal(other->getOperands(), op->getOperands(),
+                    [&](Value a, Value b) { return get(a) == get(b); }))
+      return get(other->getResult(0));
+  seen.push_back(op);
+  return get(op->getResult(0));
+}
+
+Fact HiddenIteration::evaluate(Operation *op) {
+  // An op like the mask has the mask's fact, whatever is known of its operands.
+  Fact alike = findAlike(op);
+  if (alike.number)
+    return alike;
+  auto number = [](double x) { return Fact{x, {}}; };
+  auto operand = [&](unsigned i) { return get(op->getOperand(i)); };
+  auto n = [&](unsigned i) { return operand(i).number; };
+  auto isNumber = [&](unsigned i, double x) { return n(i) == x; };
+  return TypeSwitch<Operation *, Fact>(op)
+      // Casts: only what every float type has.
+      .Case<arith::ExtFOp, arith::TruncFOp>([&](auto) {
+        return isNumber(0, 0) || isNumber(0, 1) || (n(0) && std::isinf(*n(0))) ? operand(0) : alike;
+      })
+      .Case<BroadcastOp, TransposeOp>(
+          [&](auto) { return n(0) ? operand(0) : alike; })
+      .Case([&](arith::SelectOp s) {
+        if (n(0))
+          return operand(*n(0) ? 1 : 2);
+        return operand(1) == operand(2) ? operand(1) : alike;
+      })
+      .Case([&](arith::AndIOp) {
+        if (!getElementTypeOrSelf(op->getResult(0)).isInteger(1))
+          return alike;
+        if (isNumber(0, 0) || isNumber(1, 0))
+          return number(0);
+        return isNumber(0, 1) ? operand(1) : isNumber(1, 1) ? operand(0) : alike;
+      })
+      .Case([&](arith::OrIOp) {
+        if (!getElementTypeOrSelf(op->getResult(0)).isInteger(1))
+          return alike;
+        if (isNumber(0, 1) || isNumber(1, 1))
+          return number(1);
+        return isNumber(0, 0) ? operand(1) : isNumber(1, 0) ? operand(0) : alike;
+      })
+      .Case([&](arith::XOrIOp) {
+        if (!getElementTypeOrSelf(op->getResult(0)).isInteger(1) || !n(0) || !n(1))
+          return alike;
+        return number(*n(0) != *n(1));
+      })
+      .Case([&](arith::CmpFOp c) { return evaluateCompare(c); })
+      .Case<math::ExpOp, math::Exp2Op>([&](auto) {
+        return isNumber(0, -kInf) ? number(0) : isNumber(0, 0) ? number(1) : alike;
+      })
+      .Case([&](arith::AddFOp) {
+        if (isNumber(0, 0))
+          return operand(1);
+        return isNumber(1, 0) ? operand(0) : alike;
+      })
+      .Case([&](arith::SubFOp) {
+        if (isNumber(1, 0))
+          return operand(0);
+        if (isNumber(0, -kInf) && isAboveNegInf(operand(1)))
+          return number(-kInf);
+        return operand(0) == operand(1) && !isNumber(0, -kInf) && isAboveNegInf(operand(0))
+                   ? number(0)
+                   : alike;
+      })
+      .Case([&](arith::NegFOp) { return isNumber(0, 0) ? number(0) : alike; })
+      .Case([&](arith::MulFOp) {
+        for (unsigned i : {0, 1}) {
+          if (isNumber(i, 0) && !(n(1 - i) && std::isinf(*n(1 - i))))
+            return number(0);
+          if (isNumber(i, 1))
+            return operand(1 - i);
+          if (isNumber(i, -kInf) && n(1 - i) && *n(1 - i) > 0)
+            return number(-kInf);
+        }
+        return alike;
+      })
+      .Case([&](arith::DivFOp) {
+        if (isNumber(0, 0) && !isNumber(1, 0))
+          return number(0);
+        return isNumber(1, 1) ? operand(0) : alike;
+      })
+      .Case<arith::MaxNumFOp, arith::MaximumFOp>([&](auto) {
+        if (isNumber(0, -kInf))
+          return operand(1);
+        return isNumber(1, -kInf) || operand(0) == operand(1) ? operand(0) : alike;
+      })
+      .Case([&](ReduceOp r) {
+        if (!n(0) || (r.getKind() == ReduceKind::add && *n(0) != 0))
+          return alike;
+        return operand(0);
+      })
+      .Case([&](DotOp) {
+        return isNumber(0, 0) || isNumber(1, 0) ? operand(2) : alike;
+      })
+      .Default([&](Operation *) { return alike; });
+}
+
+LogicalResult HiddenIteration::visitEffects(Operation *op, std::string &why) {
+  if (auto acc = dyn_cast<AccumulateOp>(op)) {
+    if (is(acc.getTile(), 0)) {
+      if (acc.getMode() == AccumulateMode::ordered)
+        turns.push_back(op);
+      return success();
+    }
+  } else if (auto scatter = dyn_cast<ScatterAddOp>(op)) {
+    if (is(scatter.getTile(), 0))
+      return success();
+  } else if (isa<PassTurnOp>(op)) {
+    turns.push_back(op);
+    return success();
+  } else if (isa<TickOp, LoadOp, GatherOp, memref::LoadOp>(op) || isMemoryEffectFree(op)) {
+    return success();
+  }
+  why = ("the iteration writes memory by " + op->getName().getStringRef() +
+         " also where the mask is false").str();
+  return failure();
+}
+
+LogicalResult HiddenIteration::run(std::string &why) {
+  for (Operation &op : loop.getBody()->without_terminator()) {
+    if (failed(visitEffects(&op, why)))
+      return failure();
+    if (op.getNumResults() == 1 && !facts.contains(op.getResult(0)))
+      facts[op.getResult(0)] = evaluate(&op);
+    else if (op.getNumResults() == 1)
+      seen.push_back(&op); // the mask itself
+  }
+  for (auto [k, pair] : llvm::enumerate(llvm::zip_equal(loop.getYieldedValues(), loop.getRegionIterArgs())))
+    if (auto [next, carried] = pair; !(get(next) == Fact{std::nullopt, carried})) {
+      why = ("carried value " + Twine(k) +
+             " is not proved to stay the same where the mask is false").str();
+      return failure();
+    }
+  return success();
+}
+
+struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMaskPass> {
+  using ClassifyMaskPassBase::ClassifyMaskPassBase;
+
+  void runOnOperation() override {
+    SmallVector<scf::ForOp> loops;
+    getOperation()->walk([&](scf::ForOp loop) {
+      if (loop->getParentOfType<NestOp>())
+        loops.push_back(loop);
+    });
+    for (scf::ForOp loop : loops)
+      classify(loop);
+  }
+
+  void classify(scf::ForOp loop) {
+    std::string why;
+    for (Value mask : getSelectMasks(*loop.getBody())) {
+      HiddenIteration hidden(loop, mask);
+      why.clear();
+      if (failed(hidden.run(why)))
+        continue;
+      skipHidden(loop, mask, hidden.turns);
+      return;
+    }
+    if (!why.empty())
+      missed(loop, kName, why);
+  }
+
+  /// Clones the ops of `turns` as fa.pass_turn at `b`.
+  static void passTurns(OpBuilder &b, Block *body, ArrayRef<Operation *> turns, IRMapping &map) {
+    auto cloned = [&](ValueRange values) {
+      SmallVector<Value> r;
+      for (Operation *op : getSlice(values, body))
+        if (!map.contains(op->getResult(0)))
+          b.clone(*op, map);
+      for (Value v : values)
+        r.push_back(map.lookupOrDefault(v));
+      return r;
+    };
+    for (Operation *op : turns) {
+      if (auto pass = dyn_cast<PassTurnOp>(op)) {
+        cloned(pass->getOperands());
+        b.clone(*pass, map);
+        continue;
+      }
+      auto acc = cast<AccumulateOp>(op);
+      Value turn = cloned(acc.getTurn())[0];
+      PassTurnOp::create(b, op->getLoc(), turn, acc.getTickets(), cloned(acc.getTicketIndices()));
+    }
+  }
+
+  /// Moves the ops of the body from `first` on under scf.if `cond`; otherwise
+  /// turns are passed and the carried values stay.
+  static void guardRest(scf::ForOp loop, Operation *first, Value cond, ArrayRef<Operation *> turns) {
+    Block *body = loop.getBody();
+    Operation *yield = body->getTerminator();
+    OpBuilder b(first);
+    auto guard = scf::IfOp::create(b, loop.getLoc(), loop.getResultTypes(), cond, /*withElseRegion=*/
+                                   loop.getNumResults() != 0 || !turns.empty());
+    auto clear = [](Block *block) {
+      if (!block->empty())
+        block->back().erase();
+    };
+    if (guard.elseBlock()) {
+      clear(guard.elseBlock());
+      OpBuilder e = OpBuilder::atBlockEnd(guard.elseBlock());
+      IRMapping map;
+      passTurns(e, body, turns, map);
+      scf::YieldOp::create(e, loop.getLoc(), loop.getRegionIterArgs());
+    }
+    clear(guard.thenBlock());
+    guard.thenBlock()->getOperations().splice(guard.thenBlock()->end(), body->getOperations(),
+                                              first->getIterator(), yield->getIterator());
+    OpBuilder t = OpBuilder::atBlockEnd(guard.thenBlock());
+    scf::YieldOp::create(t, loop.getLoc(), yield->getOperands());
+    yield->setOperands(guard.getResults());
+  }
+
+  void skipHidden(scf::ForOp loop, Value mask, ArrayRef<Operation *> turns) {
+    MaskAnalysis analysis(mask, loop);
+    OpBuilder b(loop);
+    Location loc = loop.getLoc();
+    Block *body = loop.getBody();
+    Value lb = loop.getLowerBound(), ub = loop.getUpperBound(), step = loop.getStep();
+    MaskAnalysis::Range range = analysis.emitRange(b, loc);
+    bool tighter = range.lo != lb || range.hi != ub;
+    if (!tighter && range.exact && analysis.isUnderstood())
+      return missed(loop, kName, "the mask hides no whole tile");
+
+    // Hidden iterations at both ends still pass their turns.
+    if (!turns.empty()) {
+      auto passLoop = [&](Value from, Value to) {
+        auto pass = scf::ForOp::create(b, loc, from, to, step);
+        OpBuilder p = OpBuilder::atBlockBegin(pass.getBody());
+        IRMapping map;
+        map.map(loop.getInductionVar(), pass.getInductionVar());
+        passTurns(p, body, turns, map);
+      };
+      if (range.lo != lb)
+        passLoop(lb, range.lo);
+      if (range.hi != ub) {
+        // The first value of the induction variable at or past hi.
+        b.setInsertionPointAfter(loop);
+        Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+        Value length = arith::MaxSIOp::create(b, loc, arith::SubIOp::create(b, loc, range.hi, range.lo), zero);
+        Value one = arith::ConstantIndexOp::create(b, loc, 1);
+        Value round = arith::SubIOp::create(b, loc, step, one);
+        Value steps = arith::DivUIOp::create(b, loc, arith::AddIOp::create(b, loc, length, round), step);
+        Value end = arith::AddIOp::create(b, loc, range.lo, arith::MulIOp::create(b, loc, steps, step));
+        passLoop(end, ub);
+      }
+    }
+    loop.setLowerBound(range.lo);
+    loop.setUpperBound(range.hi);
+
+    if (!analysis.isUnderstood()) {
+      Operation *rest = hoistSlice({mask}, body);
+      OpBuilder at(rest);
+      Value any = mask;
+      while (auto t = dyn_cast<RankedTensorType>(any.getType())) {
+        Type r = t.getRank() == 1 ? t.getElementType()
+                                  : RankedTensorType::get({t.getDimSize(0)}, t.getElementType());
+        any = ReduceOp::create(at, loc, r, ReduceKind::any, any, t.getRank() - 1);
+      }
+      guardRest(loop, rest, any, turns);
+    }
+    if (!range.exact) {
+      Operation *rest = hoistSlice(analysis.getInputs().getArrayRef(), body);
+      OpBuilder at(rest);
+      Value any = analysis.emitAny(at, loc);
+      guardRest(loop, rest, any, turns);
+    }
+    passed(loop, kName,
+           Twine(tighter ? "bounds tightened to the tiles that can be visible" : "bounds kept") +
+               (range.exact ? "" : ", a test of scalars per tile") +
+               (analysis.isUnderstood() ? "" : ", a test of the mask tile's entries per tile"));
+  }
+};
+} // namespace

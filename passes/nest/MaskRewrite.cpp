@@ -1,0 +1,41 @@
+//===- MaskRewrite.cpp - finding masks and moving their slices --------------===//
+
+#include "passes/nest/MaskRewrite.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+llvm::SetVector<Value> fathom::getSelectMasks(Block &block) {
+  llvm::SetVector<Value> masks;
+  for (auto select : block.getOps<arith::SelectOp>()) {
+    Value c = select.getCondition();
+    if (isa<RankedTensorType>(c.getType()) && !c.getDefiningOp<arith::CmpFOp>())
+      masks.insert(c);
+  }
+  return masks;
+}
+
+SmallVector<Operation *> fathom::getSlice(ValueRange values, Block *block) {
+  llvm::SetVector<Operation *> slice;
+  SmallVector<Value> open(values);
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (op && op->getBlock() == block && slice.insert(op))
+      llvm::append_range(open, op->getOperands());
+  }
+  SmallVector<Operation *> sorted(slice.getArrayRef());
+  llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return sorted;
+}
+
+Operation *fathom::hoistSlice(ValueRange values, Block *block) {
+  Operation *rest = &block->front();
+  for (Operation *op : getSlice(values, block)) {
+    if (op == rest)
+      rest = rest->getNextNode();
+    else
+      op->moveBefore(rest);
+  }
+  return rest;
+}

@@ -1,0 +1,29 @@
+//===- MaskRewrite.h - finding masks and moving their slices ----*- C++ -*-===//
+//
+// What fa-classify-mask and fa-specialize-masked-blocks share.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FATHOM_PASSES_NEST_MASKREWRITE_H
+#define FATHOM_PASSES_NEST_MASKREWRITE_H
+
+#include "mlir/IR/Block.h"
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace fathom {
+
+/// The tiles of i1 that selects directly in `block` choose by, but for float
+/// comparisons; in order of first use.
+llvm::SetVector<mlir::Value> getSelectMasks(mlir::Block &block);
+
+/// The ops of `block` that `values` are computed by, in order.
+llvm::SmallVector<mlir::Operation *> getSlice(mlir::ValueRange values, mlir::Block *block);
+
+/// Moves that slice to the front of `block`; returns the first op after it.
+/// The slice only computes and reads; nothing in `block` writes what it reads.
+mlir::Operation *hoistSlice(mlir::ValueRange values, mlir::Block *block);
+
+} // namespace fathom
+
+#endif // FATHOM_PASSES_NEST_MASKREWRITE_H

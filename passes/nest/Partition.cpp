@@ -1,0 +1,196 @@
+//===- Partition.cpp - fa-partition -----------------------------------------===//
+//
+// Cuts the joint function into @NAME.fwd and @NAME.bwd at fa.forward_end. The
+// forward keeps the nests that its outputs need; everything else is backward.
+// Local buffers that the forward writes and the backward reads cross the cut:
+// they become arguments of both, and @NAME.saved tells their sizes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/nest/Tiles.h"
+
+using namespace mlir;
+using namespace fathom;
+
+namespace fathom {
+#define GEN_PASS_DEF_PARTITIONPASS
+#include "passes/Passes.h.inc"
+} // namespace fathom
+
+namespace {
+
+/// Buffers that `nest` reads and writes.
+struct Access {
+  SetVector<Value> reads, writes;
+};
+
+Access accessOf(NestOp nest) {
+  Access a;
+  nest->walk([&](Operation *op) {
+    if (auto l = dyn_cast<LoadOp>(op)) {
+      a.reads.insert(l.getBuffer());
+    } else if (auto s = dyn_cast<StoreOp>(op)) {
+      a.writes.insert(s.getBuffer());
+    } else if (auto add = dyn_cast<AccumulateOp>(op)) {
+      a.reads.insert(add.getBuffer());
+      a.writes.insert(add.getBuffer());
+      if (add.getTickets()) {
+        a.reads.insert(add.getTickets());
+        a.writes.insert(add.getTickets());
+      }
+    } else if (auto p = dyn_cast<PassTurnOp>(op)) {
+      a.reads.insert(p.getTickets());
+      a.writes.insert(p.getTickets());
+    } else if (auto s = dyn_cast<ScatterAddOp>(op)) {
+      a.reads.insert(s.getBuffer());
+      a.writes.insert(s.getBuffer());
+    } else if (auto g = dyn_cast<GatherOp>(op)) {
+      a.reads.insert(g.getBuffer());
+    } else if (auto m = dyn_cast<memref::LoadOp>(op)) {
+      a.reads.insert(m.getMemRef());
+    }
+  });
+  return a;
+}
+
+struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
+  using PartitionPassBase::PartitionPassBase;
+
+  void runOnOperation() override {
+    for (auto func : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      auto ends = llvm::to_vector(func.getOps<ForwardEndOp>());
+      if (ends.empty()) {
+        missed(func, "fa-partition", "no fa.forward_end: nothing to cut");
+        continue;
+      }
+      if (ends.size() > 1) {
+        ends[1].emitOpError("expected at most one in a function");
+        return signalPassFailure();
+      }
+      cut(func, ends[0]);
+    }
+  }
+
+  void cut(func::FuncOp func, ForwardEndOp end) {
+    SmallVector<Value> outputs(end.getOutputs()), inputs(end.getInputs());
+    // Backwards over the nests: the forward is what its outputs need.
+    SetVector<Value> needed(outputs.begin(), outputs.end());
+    SetVector<Operation *> forward;
+    auto nests = llvm::to_vector(func.getOps<NestOp>());
+    SmallVector<Access> access;
+    for (NestOp n : nests)
+      access.push_back(accessOf(n));
+    // A backward output is never an input of a forward nest, so that one sweep
+    // from the last nest to the first finds all.
+    for (int i = nests.size() - 1; i >= 0; --i) {
+      bool writes = llvm::any_of(access[i].writes, [&](Value v) { return needed.contains(v); });
+      if (!writes || isAfter(nests[i], end))
+        continue;
+      forward.insert(nests[i]);
+      needed.insert(access[i].reads.begin(), access[i].reads.end());
+    }
+    // What crosses.
+    SmallVector<Value> saved;
+    for (auto alloc : func.getOps<memref::AllocOp>()) {
+      bool written = false, read = false;
+      for (auto [n, a] : llvm::zip(nests, access)) {
+        if (forward.contains(n))
+          written |= a.writes.contains(alloc);
+        else
+          read |= a.reads.contains(alloc);
+      }
+      if (written && read)
+        saved.push_back(alloc);
+    }
+
+    // The arguments that each half takes, in the order of the joint function.
+    Block &entry = func.getBody().front();
+    SmallVector<Value> common, later;
+    for (BlockArgument a : entry.getArguments()) {
+      if (llvm::is_contained(outputs, a) || llvm::is_contained(inputs, a))
+        continue;
+      bool result = llvm::any_of(access, [&](const Access &x) { return x.writes.contains(a); });
+      (result ? later : common).push_back(a);
+    }
+    OpBuilder b(func);
+    auto half = [&](StringRef suffix, SmallVector<Value> args, bool isForward) {
+      std::string name = (func.getName() + suffix).str();
+      SmallVector<Type> types = llvm::to_vector(ValueRange(args).getTypes());
+      auto f = func::FuncOp::create(b, func.getLoc(), name, b.getFunctionType(types, {}));
+      if (auto schedule = func->getAttr(kScheduleAttr))
+        f->setAttr(kScheduleAttr, schedule);
+      Block *block = f.addEntryBlock();
+      IRMapping map;
+      map.map(args, block->getArguments());
+      OpBuilder body = OpBuilder::atBlockBegin(block);
+      for (Operation &op : entry) {
+        if (isa<ForwardEndOp>(op) || (isa<NestOp>(op) && forward.contains(&op) != isForward) ||
+            (op.getNumResults() == 1 && llvm::is_contained(saved, op.getResult(0))))
+          continue;
+        // Values that hang on arguments of the other half go with them.
+        if (llvm::any_of(op.getOperands(), [&](Value v) { return !map.contains(v); }) &&
+            !isa<NestOp>(op))
+          continue;
+        body.clone(op, map);
+      }
+      dropUnused(f);
+      return f;
+    };
+    SmallVector<Value> fwdArgs(common);
+    llvm::append_range(fwdArgs, outputs);
+    llvm::append_range(fwdArgs, saved);
+    half(".fwd", fwdArgs, true);
+    SmallVector<Value> bwdArgs(common);
+    llvm::append_range(bwdArgs, outputs);
+    llvm::append_range(bwdArgs, inputs);
+    llvm::append_range(bwdArgs, saved);
+    llvm::append_range(bwdArgs, later);
+    half(".bwd", bwdArgs, false);
+    savedSizes(func, common, saved);
+    passed(func, "fa-partition",
+           Twine("cut into forward and backward; besides the outputs ") + Twine(saved.size()) +
+               " buffers are saved");
+    func.erase();
+  }
+
+  static bool isAfter(NestOp n, ForwardEndOp end) { return end->isBeforeInBlock(n); }
+
+  static void dropUnused(func::FuncOp f) {
+    for (auto alloc : llvm::make_early_inc_range(f.getOps<memref::AllocOp>()))
+      if (alloc->use_empty())
+        alloc.erase();
+    eraseDead(f);
+  }
+
+  /// @NAME.saved: the sizes of the saved buffers, dim after dim.
+  void savedSizes(func::FuncOp func, ArrayRef<Value> args, ArrayRef<Value> saved) {
+    OpBuilder b(func);
+    SmallVector<Type> types = llvm::to_vector(ValueRange(args).getTypes());
+    int64_t dims = 0;
+    for (Value v : saved)
+      dims += cast<MemRefType>(v.getType()).getRank();
+    SmallVector<Type> results(dims, b.getIndexType());
+    auto f = func::FuncOp::create(b, func.getLoc(), (func.getName() + ".saved").str(),
+                                  b.getFunctionType(types, results));
+    Block *block = f.addEntryBlock();
+    IRMapping map;
+    map.map(args, block->getArguments());
+    TileBuilder body(OpBuilder::atBlockBegin(block), func.getLoc());
+    SmallVector<Value> sizes;
+    for (Operation &op : func.getBody().front()) {
+      auto known = llvm::all_of(op.getOperands(), [&](Value v) { return map.contains(v); });
+      if (known && op.getNumRegions() == 0 && op.getNumResults() && isMemoryEffectFree(&op))
+        body.clone(op, map);
+    }
+    for (Value v : saved) {
+      auto type = cast<MemRefType>(v.getType());
+      auto dynamic = v.getDefiningOp<memref::AllocOp>().getDynamicSizes().begin();
+      for (int64_t d : type.getShape())
+        sizes.push_back(ShapedType::isDynamic(d) ? map.lookup(*dynamic++) : body.index(d));
+    }
+    body.make<func::ReturnOp>(sizes);
+    eraseDead(f);
+  }
+};
+} // namespace

@@ -1,0 +1,114 @@
+//===- SpecializeMaskedBlocks.cpp - fa-specialize-masked-blocks -------------===//
+//
+// Most tiles of a masked score matrix are visible everywhere. The pass makes
+// two versions of a block that selects by a mask tile, chosen by a test of
+// scalars: one for tiles that are surely all visible, without the selects and
+// without what only they needed, and the one there was.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/nest/MaskAnalysis.h"
+#include "passes/nest/MaskRewrite.h"
+#include "passes/nest/Tiles.h"
+
+using namespace mlir;
+using namespace fathom;
+
+namespace fathom {
+#define GEN_PASS_DEF_SPECIALIZEMASKEDBLOCKSPASS
+#include "passes/Passes.h.inc"
+} // namespace fathom
+
+namespace {
+constexpr StringLiteral kName = "fa-specialize-masked-blocks";
+
+struct SpecializeMaskedBlocksPass
+    : public fathom::impl::SpecializeMaskedBlocksPassBase<SpecializeMaskedBlocksPass> {
+  using SpecializeMaskedBlocksPassBase::SpecializeMaskedBlocksPassBase;
+
+  void runOnOperation() override {
+    SmallVector<Block *> blocks;
+    getOperation()->walk([&](Operation *op) {
+      if (isa<NestOp>(op) || op->getParentOfType<NestOp>())
+        for (Region &r : op->getRegions())
+          for (Block &b : r)
+            blocks.push_back(&b);
+    });
+    for (Block *block : blocks)
+      specialize(block);
+  }
+
+  void specialize(Block *block) {
+    Operation *parent = block->getParentOp();
+    auto loop = dyn_cast<scf::ForOp>(parent);
+    if (!loop)
+      loop = parent->getParentOfType<scf::ForOp>();
+    SmallVector<Value> masks;
+    SmallVector<MaskAnalysis> analyses;
+    llvm::SetVector<Value> inputs;
+    for (Value mask : getSelectMasks(*block)) {
+      MaskAnalysis a(mask, loop);
+      if (!a.canBeAll())
+        continue;
+      inputs.insert_range(a.getInputs());
+      masks.push_back(mask);
+      analyses.push_back(std::move(a));
+    }
+    if (masks.empty()) {
+      if (!getSelectMasks(*block).empty())
+        missed(parent, kName, "no scalars tell whether a mask tile is all true");
+      return;
+    }
+
+    Location loc = parent->getLoc();
+    Operation *first = hoistSlice(inputs.getArrayRef(), block);
+    OpBuilder b(first);
+    Value all;
+    for (const MaskAnalysis &a : analyses) {
+      Value v = a.emitAll(b, loc);
+      all = all ? b.createOrFold<arith::AndIOp>(loc, all, v) : v;
+    }
+
+    // Both versions yield what the block's terminator passes on.
+    Operation *end = block->mightHaveTerminator() ? block->getTerminator() : nullptr;
+    SmallVector<Value> results;
+    if (end)
+      for (Value v : end->getOperands())
+        if (Operation *def = v.getDefiningOp();
+            def && def->getBlock() == block && !def->isBeforeInBlock(first))
+          results.push_back(v);
+    auto branch = scf::IfOp::create(b, loc, ValueRange(results).getTypes(), all, /*withElseRegion=*/true);
+    Block *unmasked = branch.thenBlock(), *masked = branch.elseBlock();
+    for (Block *side : {unmasked, masked})
+      if (!side->empty())
+        side->back().erase();
+    masked->getOperations().splice(masked->end(), block->getOperations(), first->getIterator(),
+                                   end ? end->getIterator() : block->end());
+
+    OpBuilder u = OpBuilder::atBlockEnd(unmasked), m = OpBuilder::atBlockEnd(masked);
+    IRMapping map;
+    for (Operation &op : *masked) {
+      auto select = dyn_cast<arith::SelectOp>(op);
+      if (select && llvm::is_contained(masks, select.getCondition()))
+        map.map(select.getResult(), map.lookupOrDefault(select.getTrueValue()));
+      else
+        u.clone(op, map);
+    }
+    SmallVector<Value> clones;
+    for (Value v : results)
+      clones.push_back(map.lookup(v));
+    scf::YieldOp::create(u, loc, clones);
+    scf::YieldOp::create(m, loc, results);
+    for (Operation *op = unmasked->getTerminator(), *before; op; op = before) {
+      before = op->getPrevNode();
+      if (isOpTriviallyDead(op))
+        op->erase();
+    }
+    if (end)
+      for (auto [old, fresh] : llvm::zip_equal(results, branch.getResults()))
+        end->replaceUsesOfWith(old, fresh);
+    passed(parent, kName, "a version without the mask for tiles that are all visible");
+  }
+};
+} // namespace

@@ -1,0 +1,79 @@
+//===- SelectSchedule.cpp - fa-select-schedule ------------------------------===//
+//
+// Writes #fa.schedule on every function with attention. What stands in the
+// text wins over the pass options, these over the default. Later passes read
+// the attribute and nothing else.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace fathom;
+
+namespace fathom {
+#define GEN_PASS_DEF_SELECTSCHEDULEPASS
+#include "passes/Passes.h.inc"
+} // namespace fathom
+
+namespace {
+
+/// Tiles that keep S, P and the operands of both products in a first level
+/// cache of 32 to 48 KiB; wide heads take smaller ones.
+ScheduleAttr defaultSchedule(MLIRContext *ctx, int64_t headDim) {
+  int64_t block = headDim <= 128 ? 64 : 32;
+  return ScheduleAttr::get(ctx, block, block, PPolicy::recompute, DQPolicy::ordered, 4, "default");
+}
+
+struct SelectSchedulePass : public fathom::impl::SelectSchedulePassBase<SelectSchedulePass> {
+  using SelectSchedulePassBase::SelectSchedulePassBase;
+
+  void runOnOperation() override {
+    MLIRContext *ctx = &getContext();
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      auto ops = func.getOps<AttentionOp>();
+      if (ops.empty())
+        continue;
+      if (Attribute given = func->getAttr(kScheduleAttr)) {
+        if (!isa<ScheduleAttr>(given)) {
+          func.emitOpError("expected 'fa.schedule' to be a #fa.schedule, got ") << given;
+          return signalPassFailure();
+        }
+        continue;
+      }
+      AttentionOp op = *ops.begin();
+      ScheduleAttr s = defaultSchedule(ctx, std::max(op.getHeadDimQK(), op.getHeadDimV()));
+      int64_t m = blockM ? (int64_t)blockM : s.getBlockM(), n = blockN ? (int64_t)blockN : s.getBlockN();
+      PPolicy p = s.getP();
+      DQPolicy dq = s.getDq();
+      if (!pPolicy.empty()) {
+        auto e = symbolizePPolicy(pPolicy);
+        if (!e) {
+          func.emitError("expected p-policy to be one of [recompute, store, store_compressed], got '")
+              << pPolicy << "'";
+          return signalPassFailure();
+        }
+        p = *e;
+      }
+      if (!dqPolicy.empty()) {
+        auto e = symbolizeDQPolicy(dqPolicy);
+        if (!e) {
+          func.emitError("expected dq-policy to be one of [sequential, atomic, ordered, split, "
+                         "two_kernel], got '")
+              << dqPolicy << "'";
+          return signalPassFailure();
+        }
+        dq = *e;
+      }
+      bool any = blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() || dqSplits != 4;
+      auto chosen = ScheduleAttr::getChecked([&] { return func.emitError(); }, ctx, m, n, p, dq,
+                                             (int64_t)dqSplits, StringRef(any ? "option" : "default"));
+      if (!chosen)
+        return signalPassFailure();
+      func->setAttr(kScheduleAttr, chosen);
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,69 @@
+//===- Compiler.h - from a variant's text to something that runs -*- C++ -*-===//
+//
+// The only file of the runtime that calls the passes and the code generator.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FATHOM_RUNTIME_COMPILER_H
+#define FATHOM_RUNTIME_COMPILER_H
+
+#include "runtime/Executable.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace fathom {
+
+/// A parsed and verified file, and the variant in it that is meant. Not safe
+/// for use by several threads at a time.
+class VariantSource {
+public:
+  /// `name` picks the variant; empty: the file's only one. `file` is for
+  /// messages.
+  static Result<std::shared_ptr<VariantSource>> parse(const std::string &text,
+                                                      const std::string &file,
+                                                      const std::string &name);
+  static Result<std::shared_ptr<VariantSource>> load(const std::string &path,
+                                                     const std::string &name);
+
+  mlir::MLIRContext &context() { return *ctx; }
+  mlir::ModuleOp module() { return *moduleRef; }
+  VariantOp op() { return variant; }
+  const VariantInfo &info() const { return variantInfo; }
+
+private:
+  std::unique_ptr<mlir::MLIRContext> ctx;
+  mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
+  VariantOp variant;
+  VariantInfo variantInfo;
+};
+
+/// What an instance is made for.
+struct InstanceOptions {
+  DType dtype = DType::f32;
+  int64_t headDim = 64, headDimV = 64, group = 1;
+  Layout layout = Layout::bshd;
+  bool gradients = true;
+  bool lseGradient = false;
+};
+
+/// How it is compiled. Empty and zero leave the choice to the compiler.
+struct CompileOptions {
+  InstanceOptions instance;
+  int64_t blockM = 0, blockN = 0;
+  std::string pPolicy, dqPolicy;
+  bool deterministic = false;
+  /// Parts of the pipeline, for tests and measurements.
+  std::vector<std::string> skipPasses;
+  std::string stopAfter;
+  bool countTiles = false;
+};
+
+/// Compiles an instance for this machine's CPU.
+Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
+                                                  const CompileOptions &options);
+
+} // namespace fathom
+
+#endif // FATHOM_RUNTIME_COMPILER_H

@@ -1,0 +1,182 @@
+//===- Executable.cpp - a compiled instance, ready to run -------------------===//
+
+#include "runtime/Executable.h"
+
+#include <deque>
+#include <fmt/format.h>
+
+namespace fathom {
+
+/// Collects arguments in order, checks them against the entry point's types
+/// and calls it. Descriptors are {allocated, aligned, offset, sizes, strides}.
+class Executable::Call {
+public:
+  explicit Call(const EntryPoint &entry) : entry(entry) {}
+
+  void buffer(const char *name, const Tensor &t) {
+    if (!expect(name, t.dtype, t.rank()))
+      return;
+    auto &d = descriptors.emplace_back();
+    d = {reinterpret_cast<int64_t>(t.data), reinterpret_cast<int64_t>(t.data), 0};
+    d.insert(d.end(), t.shape.begin(), t.shape.end());
+    d.insert(d.end(), t.strides.begin(), t.strides.end());
+    pointers.push_back(d.data());
+  }
+
+  void index(const char *name, int64_t value) {
+    if (expect(name, DType::i64, -1))
+      pointers.push_back(&scalars.emplace_back(value));
+  }
+
+  /// A captured operand: a buffer, or a scalar by value.
+  void captured(const char *name, const Tensor &t) {
+    if (pointers.size() < entry.arguments.size() && entry.arguments[pointers.size()].rank < 0 &&
+        t.rank() == 0) {
+      if (expect(name, t.dtype, -1))
+        pointers.push_back(t.data);
+      return;
+    }
+    buffer(name, t);
+  }
+
+  Status run(std::vector<int64_t> *results = nullptr) {
+    if (!error && pointers.size() != entry.arguments.size())
+      error = Status(ErrorCode::internal,
+                     fmt::format("expected {} arguments of the compiled function, got {}",
+                                 entry.arguments.size(), pointers.size()));
+    if (error)
+      return *error;
+    std::vector<int64_t> values(entry.results);
+    for (int64_t &v : values)
+      pointers.push_back(&v);
+    entry.function(pointers.data());
+    if (results)
+      *results = std::move(values);
+    return {};
+  }
+
+private:
+  bool expect(const char *name, DType dtype, int64_t rank) {
+    if (error)
+      return false;
+    size_t n = pointers.size();
+    if (n < entry.arguments.size() && entry.arguments[n].dtype == dtype &&
+        entry.arguments[n].rank == rank)
+      return true;
+    auto say = [](ArgumentType a) {
+      return a.rank < 0 ? fmt::format("{} scalar", fathom::name(a.dtype))
+                        : fmt::format("{} buffer of rank {}", fathom::name(a.dtype), a.rank);
+    };
+    error = Status(ErrorCode::internal,
+                   fmt::format("argument {} of the compiled function: expected {}, got '{}', a {}",
+                               n, n < entry.arguments.size() ? say(entry.arguments[n]) : "none",
+                               name, say({dtype, rank})));
+    return false;
+  }
+
+  const EntryPoint &entry;
+  std::vector<void *> pointers;
+  std::deque<std::vector<int64_t>> descriptors;
+  std::deque<int64_t> scalars;
+  std::optional<Status> error;
+};
+
+void Executable::inputs(Call &call, const Operands &x) const {
+  call.buffer("q", x.q);
+  call.buffer("k", x.k);
+  call.buffer("v", x.v);
+  if (x.cuSeqlensQ.defined()) {
+    call.buffer("cu_seqlens_q", x.cuSeqlensQ);
+    call.buffer("cu_seqlens_k", x.cuSeqlensK);
+    call.index("max_seqlen_q", x.maxSeqlenQ);
+    call.index("max_seqlen_k", x.maxSeqlenK);
+  }
+  for (const Tensor &t : x.captures)
+    call.captured("capture", t);
+}
+
+void Executable::gradientResults(Call &call, const Results &out) const {
+  call.buffer("dq", out.dq);
+  call.buffer("dk", out.dk);
+  call.buffer("dv", out.dv);
+  for (int64_t c : gradCaptures) {
+    Tensor t = out.dCaptures[c];
+    if (t.rank() == 0) { // the gradient of a scalar is a buffer of one
+      t.shape = {1};
+      t.strides = {1};
+    }
+    call.buffer("captured gradient", t);
+  }
+}
+
+Status Executable::run(const Operands &x, const Results &out) const {
+  if (!isJoint()) {
+    Saved kept;
+    if (Status s = forward(x, out, kept); !s || !gradients)
+      return s;
+    return backward(x, out, kept);
+  }
+  Call call(joint);
+  inputs(call, x);
+  if (gradients) {
+    call.buffer("do", x.dO);
+    if (lseGradient)
+      call.buffer("dlse", x.dLse);
+  }
+  call.buffer("o", out.o);
+  call.buffer("lse", out.lse);
+  if (gradients)
+    gradientResults(call, out);
+  return call.run();
+}
+
+Result<std::vector<Tensor>> Executable::allocateSaved(const Operands &x) const {
+  Saved buffers;
+  if (!saved.exists())
+    return buffers;
+  Call call(saved);
+  inputs(call, x);
+  std::vector<int64_t> sizes;
+  if (Status s = call.run(&sizes); !s)
+    return s;
+  // The saved buffers stand at the end of the forward's arguments.
+  size_t at = 0;
+  for (size_t n = saved.arguments.size() + 2; n < fwd.arguments.size(); ++n) {
+    ArgumentType a = fwd.arguments[n];
+    if (a.rank < 0 || at + a.rank > sizes.size())
+      return Status(ErrorCode::internal, "the sizes of the saved buffers do not fit their types");
+    buffers.push_back(Tensor::zeros(a.dtype, {sizes.begin() + at, sizes.begin() + at + a.rank}));
+    at += a.rank;
+  }
+  return buffers;
+}
+
+Status Executable::forward(const Operands &x, const Results &out, Saved &kept) const {
+  auto buffers = allocateSaved(x);
+  if (!buffers)
+    return buffers.status();
+  kept = std::move(*buffers);
+  Call call(fwd);
+  inputs(call, x);
+  call.buffer("o", out.o);
+  call.buffer("lse", out.lse);
+  for (const Tensor &t : kept)
+    call.buffer("saved", t);
+  return call.run();
+}
+
+Status Executable::backward(const Operands &x, const Results &out, const Saved &kept) const {
+  Call call(bwd);
+  inputs(call, x);
+  call.buffer("o", out.o);
+  call.buffer("lse", out.lse);
+  call.buffer("do", x.dO);
+  if (lseGradient)
+    call.buffer("dlse", x.dLse);
+  for (const Tensor &t : kept)
+    call.buffer("saved", t);
+  gradientResults(call, out);
+  return call.run();
+}
+
+} // namespace fathom

@@ -1,0 +1,67 @@
+//===- Executable.h - a compiled instance, ready to run ---------*- C++ -*-===//
+//
+// Holds the entry points of an instance and calls them with arrays. Knows the
+// signatures of dialect/README.md and no compiler.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FATHOM_RUNTIME_EXECUTABLE_H
+#define FATHOM_RUNTIME_EXECUTABLE_H
+
+#include "runtime/Operands.h"
+
+namespace fathom {
+
+/// One argument of an entry point: a buffer, or a scalar if rank is -1.
+struct ArgumentType {
+  DType dtype;
+  int64_t rank;
+};
+
+/// A function of the instance.
+struct EntryPoint {
+  std::vector<ArgumentType> arguments;
+  int64_t results = 0; ///< all of type index
+  void (*function)(void **) = nullptr;
+
+  bool exists() const { return function != nullptr; }
+};
+
+/// The outputs of a run, in logical order. Without gradients only o and lse
+/// are defined. `dCaptures` has one entry per captured operand, undefined where
+/// there is no gradient.
+struct Results {
+  Tensor o, lse, dq, dk, dv;
+  std::vector<Tensor> dCaptures;
+};
+
+class Executable {
+public:
+  /// What forward leaves for backward besides o and lse.
+  using Saved = std::vector<Tensor>;
+
+  /// Either `joint` or `fwd` (and `bwd`, `saved` with gradients) is there.
+  EntryPoint joint, fwd, bwd, saved;
+  bool gradients = false, lseGradient = false;
+  std::vector<int64_t> gradCaptures; ///< captured operands with a gradient
+  std::shared_ptr<void> code;        ///< keeps the functions alive
+
+  bool isJoint() const { return joint.exists(); }
+
+  /// Runs forward and, with gradients, backward.
+  Status run(const Operands &x, const Results &out) const;
+  /// Not for joint instances.
+  Status forward(const Operands &x, const Results &out, Saved &kept) const;
+  Status backward(const Operands &x, const Results &out, const Saved &kept) const;
+  /// Sizes of the saved buffers, one list per buffer.
+  Result<std::vector<Tensor>> allocateSaved(const Operands &x) const;
+
+private:
+  class Call;
+  void inputs(Call &call, const Operands &x) const;
+  void gradientResults(Call &call, const Results &out) const;
+};
+
+} // namespace fathom
+
+#endif // FATHOM_RUNTIME_EXECUTABLE_H

@@ -1,0 +1,61 @@
+//===- Operands.h - the arrays of one run -----------------------*- C++ -*-===//
+//
+// What a variant asks for, what a caller gives, and the checks between them.
+// Whoever runs a variant (the public interface, fa-run) goes through bind().
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FATHOM_RUNTIME_OPERANDS_H
+#define FATHOM_RUNTIME_OPERANDS_H
+
+#include "dialect/FADialect.h"
+#include "runtime/Tensor.h"
+
+namespace fathom {
+
+/// A captured operand as the variant states it.
+struct CaptureInfo {
+  std::string name;
+  DType dtype = DType::f32;
+  bool isTensor = false;
+  std::vector<int64_t> shape; ///< -1: any size
+};
+
+/// The runtime's copy of what callers need to know of a variant.
+struct VariantInfo {
+  std::string name;
+  std::vector<CaptureInfo> captures;
+};
+
+Result<VariantInfo> describe(VariantInterface variant, std::string name);
+
+/// The inputs of a run. bind() takes them in the order of the layout and gives
+/// them in logical order: [B, H, S, D] and [B, H, S], with B = 1 and S the
+/// total where sequences are packed; captured scalars have rank 0.
+struct Operands {
+  Tensor q, k, v;
+  std::vector<Tensor> captures;
+  Tensor cuSeqlensQ, cuSeqlensK; ///< packed only, i32
+  int64_t maxSeqlenQ = 0, maxSeqlenK = 0;
+  Tensor dO, dLse; ///< undefined where not given
+
+  int64_t group() const { return k.shape[1] ? q.shape[1] / k.shape[1] : 1; }
+};
+
+/// Checks `given` against the variant and the layout.
+Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands given);
+
+/// The [B, H, S, D] view of q, k, v, o or a gradient of them.
+Tensor toLogical(const Tensor &t, Layout layout);
+/// The [B, H, S] view of lse or its gradient.
+Tensor lseToLogical(const Tensor &t, Layout layout);
+/// A new array in the order of `layout`, for this logical shape.
+Tensor newInLayout(DType dtype, std::vector<int64_t> logicalShape, Layout layout);
+Tensor newLse(DType dtype, std::vector<int64_t> logicalShape, Layout layout);
+
+/// The boundaries as a list.
+std::vector<int64_t> boundaries(const Tensor &cuSeqlens);
+
+} // namespace fathom
+
+#endif // FATHOM_RUNTIME_OPERANDS_H

@@ -1,0 +1,24 @@
+"""Text tests: run a tool on an .mlir file and check what it prints.
+
+By hand: /usr/lib/llvm-22/bin/lit -v tests/passes (tools are taken from
+build/bin; --param tools=DIR takes them from elsewhere).
+"""
+
+import os
+
+import lit.formats
+
+root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+tools = lit_config.params.get("tools", os.path.join(root, "build", "bin"))
+llvm = lit_config.params.get("llvm", "/usr/lib/llvm-22/bin")
+
+config.name = "fathom"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs"]
+config.test_source_root = os.path.join(root, "tests")
+config.test_exec_root = lit_config.params.get("work", os.path.join(root, "build", "tests", "lit"))
+config.environment["PATH"] = os.pathsep.join([tools, llvm, os.environ["PATH"]])
+config.substitutions.append(("%root", root))
+if os.environ.get("FATHOM_TEST_FULL"):
+    config.available_features.add("full")  # tools/check --full

@@ -1,0 +1,28 @@
+// RUN: fa-opt %s --fa-select-schedule | FileCheck %s --check-prefix=DEFAULT
+// RUN: fa-opt %s --fa-select-schedule="block-m=32 p-policy=store dq-policy=split" | FileCheck %s --check-prefix=OPTION
+// RUN: not fa-opt %s --fa-select-schedule="block-m=65" 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: not fa-opt %s --fa-select-schedule="p-policy=keep" 2>&1 | FileCheck %s --check-prefix=BAD-P
+// RUN: not fa-opt %s --fa-select-schedule="dq-policy=fast" 2>&1 | FileCheck %s --check-prefix=BAD-DQ
+
+// DEFAULT: func.func @narrow
+// DEFAULT-SAME: fa.schedule = #fa.schedule<block_m = 64, block_n = 64, p = recompute, dq = ordered, origin = "default">
+// OPTION: func.func @narrow
+// OPTION-SAME: #fa.schedule<block_m = 32, block_n = 64, p = store, dq = split, dq_splits = 4, origin = "option">
+// BAD: error: expected block_m to be a multiple of 8 from 8 to 512, got 65
+// BAD-P: error: expected p-policy to be one of [recompute, store, store_compressed], got 'keep'
+// BAD-DQ: error: expected dq-policy to be one of [sequential, atomic, ordered, split, two_kernel], got 'fast'
+func.func @narrow(%q: tensor<?x?x?x64xf32>) -> (tensor<?x?x?x64xf32>, tensor<?x?x?xf32>) {
+  %o, %l = fa.attention (%q, %q, %q) layout(bshd) group(1) scale(0.125)
+    : (tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>) -> (tensor<?x?x?x64xf32>, tensor<?x?x?xf32>)
+  return %o, %l : tensor<?x?x?x64xf32>, tensor<?x?x?xf32>
+}
+
+// Text wins over options.
+// OPTION: func.func @text
+// OPTION-SAME: #fa.schedule<block_m = 16, block_n = 24, p = recompute, dq = atomic, origin = "text">
+func.func @text(%q: tensor<?x?x?x64xf32>) -> (tensor<?x?x?x64xf32>, tensor<?x?x?xf32>)
+    attributes {fa.schedule = #fa.schedule<block_m = 16, block_n = 24, dq = atomic, origin = "text">} {
+  %o, %l = fa.attention (%q, %q, %q) layout(bshd) group(1) scale(0.125)
+    : (tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>) -> (tensor<?x?x?x64xf32>, tensor<?x?x?xf32>)
+  return %o, %l : tensor<?x?x?x64xf32>, tensor<?x?x?xf32>
+}

@@ -1,0 +1,1 @@
+fa.variant @causal causal

@@ -1,0 +1,421 @@
+//===- fa-run.cpp - run a variant on arrays ---------------------------------===//
+//
+// Compiles a variant for the arrays given, runs it forward and backward,
+// checks the results against the reference and times them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Compiler.h"
+#include "runtime/Npy.h"
+#include "runtime/Peak.h"
+#include "runtime/oracle/ReferenceAttention.h"
+#include "tools/fa-run/Inputs.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <thread>
+
+using namespace llvm;
+using namespace fathom;
+
+namespace {
+
+constexpr int kFailed = 1, kUsage = 2;
+
+constexpr const char kOverview[] =
+    R"(fa-run: compile an attention variant, run it on arrays, check and time it.
+
+EXAMPLES
+  Random input, forward and backward, checked against the reference:
+    fa-run causal.mlir --heads 8 --kv-heads 2 --seqlen-q 300 --backward --verify
+
+  Arrays from files ([batch, sequence, heads, head dim]), results into out/:
+    fa-run causal.mlir --q q.npy --k k.npy --v v.npy --do do.npy --backward --out out
+
+  A captured table, a captured scalar, bf16:
+    fa-run softcap_alibi.mlir --capture slopes=slopes.npy --capture cap=30 --dtype bf16 --verify
+
+  Sequences of 5 and 4 packed into one:
+    fa-run causal.mlir --layout packed --cu-seqlens-q 0,5,9 --verify
+
+  Times and the ratio to this machine's peak:
+    fa-run causal.mlir --heads 4 --seqlen-q 2048 --head-dim 128 --backward --bench
+
+EXIT CODE
+  0 all well; 1 a check failed or the run did; 2 the command line, a file or an operand is wrong.
+)";
+
+/// All options; made in main() so that a program with several tools in it has
+/// only those of the tool that runs.
+struct Options {
+  cl::OptionCategory category{"fa-run options"};
+
+  cl::opt<std::string> file{cl::Positional, cl::desc("variant.mlir"), cl::cat(category)};
+  cl::opt<std::string> variant = text("variant", "the variant meant, if the file has several", "NAME");
+  cl::opt<std::string> q = text("q", "Q as .npy", "FILE");
+  cl::opt<std::string> k = text("k", "K as .npy", "FILE");
+  cl::opt<std::string> v = text("v", "V as .npy", "FILE");
+  cl::opt<std::string> dO = text("do", "gradient of O as .npy (default: random)", "FILE");
+  cl::opt<std::string> dLse = text("dlse", "gradient of L as .npy, or 'random' (default: none)", "FILE");
+  cl::list<std::string> captures{"capture",
+                                 cl::desc("a captured operand: NAME=FILE.npy, NAME=random:8x128 or "
+                                          "NAME=30 (default: random)"),
+                                 cl::value_desc("NAME=VALUE"), cl::cat(category)};
+  cl::opt<std::string> cuQ = text("cu-seqlens-q", "boundaries of packed sequences: 0,5,9 or a .npy", "LIST");
+  cl::opt<std::string> cuK = text("cu-seqlens-k", "the same for K and V (default: those of Q)", "LIST");
+  cl::opt<std::string> layout = text("layout", "bshd, bhsd or packed (default: bshd)", "NAME");
+  cl::opt<std::string> dtype = text("dtype", "f64, f32, bf16 or f16; arrays are rounded to it "
+                                             "(default: that of --q, or f32)", "TYPE");
+  cl::opt<int64_t> batch = number("batch", "random input: batch size", 1);
+  cl::opt<int64_t> seqlenQ = number("seqlen-q", "random input: queries", 128);
+  cl::opt<int64_t> seqlenK = number("seqlen-k", "random input: keys (default: as queries)", 0);
+  cl::opt<int64_t> heads = number("heads", "random input: query heads", 2);
+  cl::opt<int64_t> kvHeads = number("kv-heads", "random input: KV heads (default: as query heads)", 0);
+  cl::opt<int64_t> headDim = number("head-dim", "random input: head dim of Q and K", 64);
+  cl::opt<int64_t> headDimV = number("head-dim-v", "random input: head dim of V (default: that of Q)", 0);
+  cl::opt<int64_t> seed = number("seed", "random input: seed", 0);
+
+  cl::opt<bool> backward = flag("backward", "also compute the gradients");
+  cl::opt<bool> verify = flag("verify", "check every output against the reference");
+  cl::opt<bool> bench = flag("bench", "measure times");
+  cl::opt<std::string> out = text("out", "directory for o.npy, lse.npy, dq.npy, dk.npy, dv.npy, d_NAME.npy", "DIR");
+  cl::opt<std::string> device = text("device", "cpu, or 'reference' for the reference itself (default: cpu)", "NAME");
+  cl::opt<int64_t> threads = number("threads", "threads to use (default: all)", 0);
+
+  cl::opt<int64_t> blockM = number("block-m", "rows of Q in a tile (default: chosen)", 0);
+  cl::opt<int64_t> blockN = number("block-n", "rows of K in a tile (default: chosen)", 0);
+  cl::opt<std::string> pPolicy = text("p-policy", "recompute, store or store_compressed", "NAME");
+  cl::opt<std::string> dqPolicy = text("dq-policy", "sequential, atomic, ordered, split or two_kernel", "NAME");
+  cl::list<std::string> skip{"pipeline-skip", cl::CommaSeparated,
+                             cl::desc("leave out these optional passes"), cl::value_desc("PASS,..."),
+                             cl::cat(category)};
+  cl::opt<std::string> stopAfter = text("stop-after-pass", "run the nest stage up to this pass", "PASS");
+  cl::opt<bool> countTiles = flag("count-tiles", "print how many tiles were computed");
+
+private:
+  cl::opt<std::string> text(StringRef name, const char *what, const char *value) {
+    return cl::opt<std::string>(name, cl::desc(what), cl::value_desc(value), cl::cat(category));
+  }
+  cl::opt<int64_t> number(StringRef name, const char *what, int64_t initial) {
+    return cl::opt<int64_t>(name, cl::desc(what), cl::init(initial), cl::cat(category));
+  }
+  cl::opt<bool> flag(StringRef name, const char *what) {
+    return cl::opt<bool>(name, cl::desc(what), cl::cat(category));
+  }
+};
+
+int fail(int code, const std::string &message) {
+  fmt::print(stderr, "fa-run: error: {}\n", message);
+  return code;
+}
+
+int fail(const Status &s) {
+  bool usage = s.code() == ErrorCode::invalid_argument || s.code() == ErrorCode::io_error ||
+               s.code() == ErrorCode::unsupported;
+  return fail(usage ? kUsage : kFailed, s.message());
+}
+
+/// An output in the order of the layout and its logical view.
+struct Output {
+  std::string name;
+  Tensor array, logical;
+  DType roundedTo;
+};
+
+/// One run: operands, outputs, and what computes them.
+class Run {
+public:
+  Run(Options &o) : o(o) {}
+
+  int main() {
+    if (o.file.empty())
+      return fail(kUsage, "expected a file with a fa.variant; fa-run --help has examples");
+    if (!o.device.empty() && o.device != "cpu" && o.device != "reference")
+      return fail(kUsage, fmt::format("--device: expected one of cpu, reference, got '{}'",
+                                      o.device.getValue()));
+    if (!o.layout.empty() || !o.cuQ.empty()) {
+      auto l = symbolizeLayout(o.layout.empty() ? "packed" : o.layout.getValue());
+      if (!l)
+        return fail(kUsage, fmt::format("--layout: expected one of bshd, bhsd, packed, got '{}'",
+                                        o.layout.getValue()));
+      layout = *l;
+    }
+    threads = o.threads > 0 ? unsigned(o.threads) : std::max(1u, std::thread::hardware_concurrency());
+    auto loaded = VariantSource::load(o.file, o.variant);
+    if (!loaded)
+      return fail(loaded.status());
+    source = *loaded;
+    if (Status s = operands(); !s)
+      return fail(s);
+    allocate();
+    printHead();
+    if (o.device == "reference") {
+      if (!answer(oracle::reference(problem(), threads), outputs))
+        return fail(kFailed, messages(*source));
+    } else {
+      auto start = std::chrono::steady_clock::now();
+      auto compiled = compile(*source, compileOptions());
+      if (!compiled)
+        return fail(compiled.status());
+      executable = *compiled;
+      fmt::print("compiled in {:.0f} ms\n", 1e3 * since(start));
+      if (Status s = executable->run(x, results()); !s)
+        return fail(s);
+    }
+    bool right = true;
+    if (o.verify) {
+      auto checked = check();
+      if (!checked)
+        return fail(checked.status());
+      right = *checked;
+    }
+    if (!o.out.empty())
+      if (Status s = write(); !s)
+        return fail(s);
+    if (o.bench && executable)
+      if (Status s = measure(); !s)
+        return fail(s);
+    return right ? 0 : kFailed;
+  }
+
+private:
+  static double since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  static std::string messages(VariantSource &source) {
+    return fmt::format("@{} can not be evaluated", source.info().name);
+  }
+
+  Status operands() {
+    InputOptions in;
+    in.q = o.q, in.k = o.k, in.v = o.v, in.dO = o.dO;
+    in.randomDLse = o.dLse == "random";
+    in.dLse = in.randomDLse ? "" : o.dLse.getValue();
+    in.captures.assign(o.captures.begin(), o.captures.end());
+    in.cuSeqlensQ = o.cuQ, in.cuSeqlensK = o.cuK;
+    in.dtype = o.dtype;
+    in.layout = layout;
+    in.backward = o.backward || !o.dO.empty() || !o.dLse.empty();
+    in.batch = o.batch, in.seqlenQ = o.seqlenQ, in.seqlenK = o.seqlenK;
+    in.heads = o.heads, in.kvHeads = o.kvHeads;
+    in.headDim = o.headDim, in.headDimV = o.headDimV;
+    in.seed = o.seed;
+    auto made = makeInputs(source->op(), source->info(), in);
+    if (!made)
+      return made.status();
+    auto bound = bind(source->info(), layout, std::move(*made));
+    if (!bound)
+      return bound.status();
+    x = std::move(*bound);
+    return {};
+  }
+
+  bool backward() const { return x.dO.defined(); }
+
+  /// Outputs hold NaN until they are written.
+  void allocate() {
+    DType t = x.q.dtype, acc = accType(t);
+    std::vector<int64_t> oShape = x.q.shape, rows(oShape.begin(), oShape.end() - 1);
+    oShape.back() = x.v.shape.back();
+    auto add = [&](const char *name, std::vector<int64_t> shape) {
+      Tensor a = newInLayout(t, shape, layout);
+      outputs.push_back({name, a, toLogical(a, layout), t});
+    };
+    add("o", oShape);
+    Tensor lse = newLse(acc, rows, layout);
+    outputs.push_back({"lse", lse, lseToLogical(lse, layout), acc});
+    if (backward()) {
+      add("dq", x.q.shape);
+      add("dk", x.k.shape);
+      add("dv", x.v.shape);
+      for (size_t c = 0; c < x.captures.size(); ++c) {
+        if (!isFloat(x.captures[c].dtype))
+          continue;
+        Tensor g = Tensor::zeros(acc, x.captures[c].shape);
+        outputs.push_back({"d_" + source->info().captures[c].name, g, g, t});
+      }
+    }
+    for (Output &out : outputs)
+      out.array.fill(NAN);
+  }
+
+  Results results() {
+    Results r;
+    r.o = outputs[0].logical;
+    r.lse = outputs[1].logical;
+    if (!backward())
+      return r;
+    r.dq = outputs[2].logical;
+    r.dk = outputs[3].logical;
+    r.dv = outputs[4].logical;
+    size_t n = 5;
+    for (const Tensor &c : x.captures)
+      r.dCaptures.push_back(isFloat(c.dtype) ? outputs[n++].logical : Tensor());
+    return r;
+  }
+
+  oracle::Problem problem() const {
+    oracle::Problem p;
+    p.variant = source->op();
+    p.q = x.q, p.k = x.k, p.v = x.v, p.dO = x.dO, p.dLse = x.dLse;
+    p.captures = x.captures;
+    p.cuSeqlensQ = boundaries(x.cuSeqlensQ);
+    p.cuSeqlensK = boundaries(x.cuSeqlensK);
+    return p;
+  }
+
+  /// The answer's tensors in the order of `outputs`.
+  std::vector<Tensor> inOrder(const oracle::Answer &a) const {
+    std::vector<Tensor> list{a.o, a.lse};
+    if (backward()) {
+      list.insert(list.end(), {a.dq, a.dk, a.dv});
+      for (const Tensor &t : a.dCaptures)
+        if (t.defined())
+          list.push_back(t);
+    }
+    return list;
+  }
+
+  bool answer(FailureOr<oracle::Answer> a, std::vector<Output> &to) const {
+    if (failed(a))
+      return false;
+    for (auto [out, t] : zip(to, inOrder(*a)))
+      for (int64_t n = 0, e = t.size(); n < e; ++n)
+        out.logical.store(out.logical.offsetOf(n), t.load(n));
+    return true;
+  }
+
+  CompileOptions compileOptions() const {
+    CompileOptions c;
+    c.instance = {x.q.dtype,  x.q.shape[3], x.v.shape[3],          x.group(),
+                  layout,     backward(),   x.dLse.defined()};
+    c.blockM = o.blockM, c.blockN = o.blockN;
+    c.pPolicy = o.pPolicy, c.dqPolicy = o.dqPolicy;
+    c.skipPasses.assign(o.skip.begin(), o.skip.end());
+    c.stopAfter = o.stopAfter;
+    c.countTiles = o.countTiles;
+    return c;
+  }
+
+  void printHead() {
+    fmt::print("@{} {} {}: batch {}, heads {} / {}, lengths {} / {}, head dims {} / {}\n",
+               source->info().name, name(x.q.dtype), stringifyLayout(layout).str(), x.q.shape[0],
+               x.q.shape[1], x.k.shape[1], x.q.shape[2], x.k.shape[2], x.q.shape[3], x.v.shape[3]);
+  }
+
+  Result<bool> check() {
+    oracle::Problem p = problem();
+    auto ref = oracle::reference(p, threads), rough = oracle::naive(p, threads);
+    if (failed(ref) || failed(rough))
+      return Status(ErrorCode::invalid_argument, messages(*source));
+    bool all = true;
+    size_t width = 8;
+    for (const Output &out : outputs)
+      width = std::max(width, out.name.size() + 2);
+    fmt::print("\n{:<{}}{:>12}{:>12}\n", "output", width, "max error", "tolerance");
+    std::vector<Tensor> want = inOrder(*ref), loose = inOrder(*rough);
+    for (auto [n, out] : enumerate(outputs)) {
+      oracle::Check c = oracle::compare(out.name, out.logical, want[n], loose[n], out.roundedTo);
+      fmt::print("{:<{}}{:>12.2e}{:>12.2e}  {}{}\n", c.name, width, c.error, c.tolerance,
+                 c.pass ? "pass" : "FAIL ", c.worst);
+      all &= c.pass;
+    }
+    return all;
+  }
+
+  Status write() {
+    if (auto error = sys::fs::create_directories(o.out))
+      return {ErrorCode::io_error,
+              fmt::format("cannot make directory '{}': {}", o.out.getValue(), error.message())};
+    for (const Output &out : outputs)
+      if (Status s = writeNpy(o.out + "/" + out.name + ".npy", out.array); !s)
+        return s;
+    return {};
+  }
+
+  template <typename F>
+  Result<double> median(F f, int &runs) {
+    std::vector<double> times;
+    for (double total = 0; times.size() < 5 || (total < 1 && times.size() < 101);) {
+      auto start = std::chrono::steady_clock::now();
+      if (Status s = f(); !s)
+        return s;
+      times.push_back(since(start));
+      total += times.back();
+    }
+    runs = times.size();
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+  }
+
+  Status measure() {
+    auto pairs = oracle::visiblePairs(problem());
+    if (failed(pairs))
+      return {ErrorCode::invalid_argument, messages(*source)};
+    double peak = measurePeak(x.q.dtype, threads);
+    double d = x.q.shape[3], dv = x.v.shape[3];
+    double forwardWork = 2 * *pairs * (d + dv), backwardWork = 2 * *pairs * (3 * d + 2 * dv);
+    Results r = results();
+    fmt::print("\n{:<12}{:>12}{:>8}{:>12}{:>10}\n", "", "median ms", "runs", "GFLOP/s", "of peak");
+    auto line = [&](const char *what, double work, auto &&f) -> Status {
+      int runs = 0;
+      auto t = median(f, runs);
+      if (!t)
+        return t.status();
+      fmt::print("{:<12}{:>12.3f}{:>8}{:>12.1f}{:>10.2f}\n", what, 1e3 * *t, runs, work / *t / 1e9,
+                 work / *t / peak);
+      return {};
+    };
+    if (executable->isJoint()) {
+      if (Status s = line(backward() ? "both" : "forward",
+                          forwardWork + (backward() ? backwardWork : 0),
+                          [&] { return executable->run(x, r); });
+          !s)
+        return s;
+    } else {
+      Executable::Saved kept;
+      if (Status s = line("forward", forwardWork, [&] { return executable->forward(x, r, kept); });
+          !s)
+        return s;
+      if (backward())
+        if (Status s =
+                line("backward", backwardWork, [&] { return executable->backward(x, r, kept); });
+            !s)
+          return s;
+    }
+    fmt::print("peak: {:.1f} GFLOP/s of {} multiply-adds, {} thread{}, measured just before\n",
+               peak / 1e9, x.q.dtype == DType::f64 ? "f64" : "f32", threads,
+               threads == 1 ? "" : "s");
+    return {};
+  }
+
+  Options &o;
+  Layout layout = Layout::bshd;
+  unsigned threads = 1;
+  std::shared_ptr<VariantSource> source;
+  Operands x;
+  std::vector<Output> outputs;
+  std::shared_ptr<const Executable> executable;
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  cl::ResetCommandLineParser(); // without the options that LLVM's libraries bring
+  Options options;
+  cl::HideUnrelatedOptions(options.category);
+  cl::SetVersionPrinter([](raw_ostream &os) { os << "fa-run " FATHOM_VERSION "\n"; });
+  std::string problems;
+  raw_string_ostream os(problems);
+  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &os)) {
+    fmt::print(stderr, "{}", problems);
+    return kUsage;
+  }
+  return Run(options).main();
+}
