@@ -121,10 +121,9 @@ def DifferentiatePass : Pass<"fa-differentiate", "::mlir::ModuleOp"> {
 
     Any other op between s or a captured float and the result is an error.
 
-    Where there is no derivative: max(a, b) follows a if a >= b and b
-    otherwise, min(a, b) follows a if a <= b; |x| and copysign(x, y) have
-    derivative 0 at x = 0; x^y has derivative 0 by x where y = 0 and by y where
-    x <= 0. Casts between float types are differentiated as the identity. What
+    Where there is no derivative: max and min of equal operands give half to
+    each; |x| and copysign(x, y) have derivative 0 at x = 0; x^y has derivative
+    0 by x where y = 0 and by y where x <= 0. Casts between float types are differentiated as the identity. What
     a select, min or max did not take gets the gradient 0, also where its own
     derivative is infinite or NaN.
 

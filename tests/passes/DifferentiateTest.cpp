@@ -153,14 +153,15 @@ private:
       add([=, this](std::string x) { return f(op, {anyFloat(), positive(x)}); });
     }
     for (const char *op : {"arith.negf", "math.absf", "math.sin", "math.cos", "math.tanh",
-                           "math.erf", "math.erfc", "math.atan", "math.asinh", "math.cbrt"})
+                           "math.erf", "math.erfc", "math.atan", "math.asinh"})
       add([=, this](std::string x) { return f(op, {x}); });
     // These grow fast: on a bounded argument.
     for (const char *op : {"math.exp", "math.exp2", "math.expm1", "math.sinh", "math.cosh"})
       add([=, this](std::string x) { return f(op, {f("arith.mulf", {small(x), number(3)})}); });
     for (const char *op : {"math.asin", "math.acos", "math.atanh", "math.tan"})
       add([=, this](std::string x) { return f(op, {small(x)}); });
-    for (const char *op : {"math.log", "math.log2", "math.log10", "math.sqrt", "math.rsqrt"}) {
+    for (const char *op : {"math.log", "math.log2", "math.log10", "math.sqrt", "math.rsqrt",
+                           "math.cbrt"}) {
       add([=, this](std::string x) { return f(op, {positive(x)}); });
       add([=, this](std::string x) { return guarded(op, x); });
     }
@@ -312,6 +313,13 @@ protected:
   AttentionGradOp gradient;
 };
 
+/// The program of a region, or none for an empty region, which changes nothing.
+std::optional<RegionProgram<double>> programOf(VariantInterface op, mlir::Region &region) {
+  if (region.empty())
+    return std::nullopt;
+  return *RegionProgram<double>::compile(op, region);
+}
+
 using Sums = std::map<std::pair<unsigned, int64_t>, double>;
 
 template <typename T> Sums sum(const Contributions<T> &c, double factor) {
@@ -338,12 +346,10 @@ TEST_F(Differentiate, RandomProgramsAgreeWithDualNumbers) {
     ASSERT_NO_FATAL_FAILURE(load(text, f64 ? "f64" : "f32"));
     auto exact = VariantEvaluator<double>::create(variant, arrays.captures);
     auto wide = VariantEvaluator<long double>::create(variant, arrays.captures);
-    auto scoreOf = RegionProgram<double>::compile(attention, attention.getScore());
-    auto dscore = RegionProgram<double>::compile(gradient, gradient.getDscore());
-    ASSERT_TRUE(succeeded(exact) && succeeded(wide) && succeeded(scoreOf) && succeeded(dscore));
-    std::optional<RegionProgram<double>> maskOf;
-    if (!attention.getMask().empty())
-      maskOf = *RegionProgram<double>::compile(attention, attention.getMask());
+    ASSERT_TRUE(succeeded(exact) && succeeded(wide));
+    auto scoreOf = programOf(attention, attention.getScore());
+    auto maskOf = programOf(attention, attention.getMask());
+    auto dscore = programOf(gradient, gradient.getDscore());
 
     int before = compared;
     for (int n = 0; n < points; ++n) {
@@ -371,10 +377,10 @@ TEST_F(Differentiate, RandomProgramsAgreeWithDualNumbers) {
       ++compared;
 
       double tolerance = f64 ? 1e-7 : 1e-4; // constants of an f32 instance are rounded to f32
-      double normalized = scoreOf->evaluate({s}, at, arrays.captures);
+      double normalized = scoreOf ? scoreOf->evaluate({s}, at, arrays.captures) : s;
       ASSERT_NEAR(normalized, value, tolerance * (1 + std::abs(value)));
       Contributions<double> contributed;
-      double ds = dscore->evaluate({s, g}, at, arrays.captures, &contributed);
+      double ds = dscore ? dscore->evaluate({s, g}, at, arrays.captures, &contributed) : g;
       Sums got = sum(contributed, 1);
       got[{~0u, 0}] = ds;
       for (auto &[entry, v] : got)
@@ -401,16 +407,19 @@ TEST_F(Differentiate, TiesFollowOneConvention) {
     double s, gradient;
   };
   for (Case c : std::initializer_list<Case>{
-           {"%r = arith.maximumf %s, %z : f32", 0, 1},
-           {"%r = arith.maximumf %z, %s : f32", 0, 0},
-           {"%r = arith.minimumf %s, %z : f32", 0, 1},
-           {"%r = arith.minimumf %z, %s : f32", 0, 0},
-           {"%r = arith.maxnumf %s, %z : f32", 0, 1},
-           {"%r = arith.minnumf %z, %s : f32", 0, 0},
+           {"%r = arith.maximumf %s, %z : f32", 0, 0.5},
+           {"%r = arith.maximumf %z, %s : f32", 0, 0.5},
+           {"%r = arith.minimumf %s, %z : f32", 0, 0.5},
+           {"%r = arith.minimumf %z, %s : f32", 0, 0.5},
+           {"%r = arith.maxnumf %s, %z : f32", 0, 0.5},
+           {"%r = arith.minnumf %z, %s : f32", 0, 0.5},
+           {"%n = arith.divf %z, %z : f32  %r = arith.maxnumf %n, %s : f32", 0, 1},
+           {"%n = arith.divf %z, %z : f32  %r = arith.minnumf %s, %n : f32", 0, 1},
            {"%r = arith.maximumf %s, %s : f32", 0, 1},
            {"%r = math.absf %s : f32", 0, 0},
            {"%r = math.copysign %s, %z : f32", 0, 0},
            {"%r = math.powf %s, %z : f32", 0, 0},
+           {"%n = arith.constant 3.0 : f32  %r = math.powf %s, %n : f32", -2, 12},
            {"%m = arith.maximumf %s, %z : f32  %r = math.sqrt %m : f32", -1, 0},
            {"%a = math.absf %s : f32  %r = math.sqrt %a : f32", 4, 0.25},
            {"%l = math.log %s : f32  %m = arith.mulf %l, %s : f32  %c = arith.cmpf ogt, %s, %z : f32 "
@@ -430,10 +439,9 @@ TEST_F(Differentiate, TiesFollowOneConvention) {
                          "index) {\n%z = arith.constant 0.0 : f32\n") +
                  c.body + "\nfa.yield %r : f32\n}",
              "f64"));
-    auto dscore = RegionProgram<double>::compile(gradient, gradient.getDscore());
+    auto dscore = programOf(gradient, gradient.getDscore());
+    double ds = dscore ? dscore->evaluate({c.s, 1.0}, {}, {}) : 1;
     auto exact = VariantEvaluator<double>::create(variant, {});
-    // An unchanged score has no region.
-    double ds = gradient.getDscore().empty() ? 1 : dscore->evaluate({c.s, 1.0}, {}, {});
     EXPECT_EQ(ds, c.gradient);
     double dual;
     Contributions<double> none;
@@ -466,7 +474,7 @@ TEST_F(Differentiate, DualNumbersAgreeWithDifferences) {
            {"arith.mulf %s, %y", .3, .7},   {"arith.divf %y, %s", .3, .7},
            {"arith.divf %s, %y", .3, .7},   {"arith.remf %s, %y", 2.3, .7},
            {"arith.remf %y, %s", .3, .7},   {"math.powf %s, %y", .3, .7},
-           {"math.powf %y, %s", .3, .7},    {"math.powf %s, %y", -.3, 3},
+           {"math.powf %y, %s", .3, .7},
            {"math.atan2 %s, %y", .3, .7},   {"math.atan2 %y, %s", .3, .7},
            {"math.copysign %s, %y", .3, -.7}, {"math.fma %s, %y, %s", .3, .7},
            {"math.fma %s, %s, %y", .3, .7}, {"arith.minimumf %s, %y", .3, .7},
