@@ -96,7 +96,7 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
   for (size_t i = 0; i < steps.size(); ++i) {
     const PipelineStep &s = steps[i];
     bool within = i < end;
-    bool wanted = within || (o.map && s.required);
+    bool wanted = within || ((o.map || o.runnable) && s.required);
     if (s.stage == "map")
       wanted = o.map && (within || !o.stopAfter.empty());
     if (s.pass == "fa-differentiate")

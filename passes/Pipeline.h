@@ -45,12 +45,14 @@ struct PipelineOptions {
   std::string stopAfter;         ///< a pass or a stage; empty: all
   bool partition = true;         ///< cut the joint function in two
   bool map = true;               ///< end with the map stage
+  bool runnable = false;         ///< add required passes that `stopAfter` cut off
   std::string mapOptions;        ///< options of fa-map-to-cpu
 };
 
 /// Adds the passes to `pm` (on a module). If `stopAfter` ends before the map
-/// stage and `map` is set, the required passes that are missing and the map
-/// stage follow: every prefix is a program. Errors name the option.
+/// stage and `map` or `runnable` is set, the required passes that are missing
+/// follow (with `map` also the map stage): every prefix is a program. Errors
+/// name the option.
 mlir::LogicalResult buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
                                   llvm::raw_ostream &errors);
 
