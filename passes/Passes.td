@@ -121,10 +121,9 @@ def DifferentiatePass : Pass<"fa-differentiate", "::mlir::ModuleOp"> {
 
     Any other op between s or a captured float and the result is an error.
 
-    Where there is no derivative: max(a, b) follows a if a >= b and b
-    otherwise, min(a, b) follows a if a <= b; |x| and copysign(x, y) have
-    derivative 0 at x = 0; x^y has derivative 0 by x where y = 0 and by y where
-    x <= 0. Casts between float types are differentiated as the identity. What
+    Where there is no derivative: max and min of equal operands give half to
+    each; |x| and copysign(x, y) have derivative 0 at x = 0; x^y has derivative
+    0 by x where y = 0 and by y where x <= 0. Casts between float types are differentiated as the identity. What
     a select, min or max did not take gets the gradient 0, also where its own
     derivative is infinite or NaN.
 
@@ -189,7 +188,9 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
     Option<"pPolicy", "p-policy", "std::string", "", "recompute, store or store_compressed">,
     Option<"dqPolicy", "dq-policy", "std::string", "",
            "sequential, atomic, ordered, split or two_kernel">,
-    Option<"dqSplits", "dq-splits", "int64_t", "4", "parts of the keys for dq = split">
+    Option<"dqSplits", "dq-splits", "int64_t", "4", "parts of the keys for dq = split">,
+    Option<"deterministic", "deterministic", "bool", "false",
+           "promise bitwise equal results in every run">
   ];
 }
 

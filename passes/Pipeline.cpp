@@ -43,8 +43,8 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
   if (pass == "fa-differentiate")
     return llvm::formatv("lse-grad={0} capture-grads={1}", o.lseGrad, o.captureGrads);
   if (pass == "fa-select-schedule") {
-    std::string s = llvm::formatv("block-m={0} block-n={1} dq-splits={2}", o.blockM, o.blockN,
-                                  o.dqSplits);
+    std::string s = llvm::formatv("block-m={0} block-n={1} dq-splits={2} deterministic={3}",
+                                  o.blockM, o.blockN, o.dqSplits, o.deterministic);
     if (!o.pPolicy.empty())
       s += " p-policy=" + o.pPolicy;
     if (!o.dqPolicy.empty())

@@ -38,6 +38,7 @@ struct PipelineOptions {
   int64_t blockM = 0, blockN = 0;
   std::string pPolicy, dqPolicy;
   int64_t dqSplits = 4;
+  bool deterministic = false;
   bool countTiles = false;
   // Which passes run.
   std::vector<std::string> skip; ///< optional passes to leave out
