@@ -114,6 +114,9 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
     std::string text = s.pass.str() + "{" + optionsOf(s.pass, o) + "}";
     if (failed(parsePassPipeline(text, pm, errors)))
       return failure();
+    for (const auto &[after, extra] : o.insertAfter)
+      if (s.pass == after && failed(parsePassPipeline(extra, pm, errors)))
+        return failure();
   }
   return success();
 }

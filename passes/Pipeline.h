@@ -47,6 +47,8 @@ struct PipelineOptions {
   bool map = true;               ///< end with the map stage
   bool runnable = false;         ///< add required passes that `stopAfter` cut off
   std::string mapOptions;        ///< options of fa-map-to-cpu
+  /// Passes put in for tests: after `first` runs `second`, as pipeline text.
+  std::vector<std::pair<std::string, std::string>> insertAfter;
 };
 
 /// Adds the passes to `pm` (on a module). If `stopAfter` ends before the map

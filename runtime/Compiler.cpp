@@ -149,6 +149,7 @@ Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
   p.countTiles = options.countTiles;
   p.skip = options.skipPasses;
   p.stopAfter = options.stopAfter;
+  p.insertAfter = options.insertAfter;
   p.map = false;
   p.runnable = true;
 

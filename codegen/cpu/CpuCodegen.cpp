@@ -101,7 +101,7 @@ int64_t CpuTarget::vectorBits() const {
   }
   llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
   auto has = [&](llvm::StringRef f) { return host.lookup(f); };
-  if (has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq"))
+  if (has("avx512f") && has("avx512bw") && has("avx512vl"))
     return 512;
   return has("avx2") && has("fma") ? 256 : 128;
 }

@@ -38,8 +38,7 @@ namespace {
 
 int64_t hostVectorBits() {
   llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
-  if (features.lookup("avx512f") && features.lookup("avx512bw") && features.lookup("avx512vl") &&
-      features.lookup("avx512dq"))
+  if (features.lookup("avx512f") && features.lookup("avx512bw") && features.lookup("avx512vl"))
     return 512;
   return features.lookup("avx2") && features.lookup("fma") ? 256 : 128;
 }
