@@ -1214,54 +1214,70 @@ LogicalResult BodyLowering::lowerDot(DotOp op) {
   return success();
 }
 
-/// One register tile: `rows` x `vectorCount` vectors of the result.
+/// One register tile: `rows` x `vectorCount` vectors of the result. Sums start
+/// at zero and are added to the accumulator at the end, and a long sum is made
+/// of parts: the rounding errors of a chain grow with its length.
 void BodyLowering::kernel(DotOp op, int mode, Buffer &vectors, Buffer &scalars, int64_t scalarRow,
                           int64_t scalarStep, Buffer &target, Value row, Value lane, int64_t rows,
                           int64_t vectorCount) {
+  constexpr int64_t kPart = 32;
   Type narrow = tileType(op.getResult()).getElementType(), element = computeType(narrow);
   int64_t vl = vectorLength(op.getResult());
   VectorType type = VectorType::get({vl}, element);
   Type in = storageType(vectors.element);
   int64_t depth = vectors.rows;
-  SmallVector<Value> init;
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t v = 0; v < vectorCount; ++v) {
-      Point p(vl, add(row, r), add(lane, v * vl));
-      init.push_back(eval(op.getAcc(), mode, p));
-    }
+  bool fromZero = matchPattern(op.getAcc(), m_AnyZeroFloat());
+  Value zeros = zero(type);
   Value vectorBase = step(vectors.pointer, in, lane);
   Value scalarBase = step(scalars.pointer, in, mul(row, scalarRow));
-  int64_t unroll = depth % 4 == 0 ? 4 : 1;
-  SmallVector<Value> sums =
-      loop(depth, unroll, init, [&](Value k, ValueRange args) {
-        SmallVector<Value> sums(args);
-        Value vp = step(vectorBase, in, mul(k, vectors.pitch));
-        Value sp = step(scalarBase, in, mul(k, scalarStep));
-        for (int64_t u = 0; u < unroll; ++u) {
-          SmallVector<Value> xs;
-          for (int64_t v = 0; v < vectorCount; ++v) {
-            Value x = load(VectorType::get({vl}, in), step(vp, in, u * vectors.pitch + v * vl),
-                           alignment(vectors, vl));
-            xs.push_back(in == element ? x : Value(arith::ExtFOp::create(b, type, x)));
-          }
-          for (int64_t r = 0; r < rows; ++r) {
-            Value s = load(in, step(sp, in, r * scalarRow + u * scalarStep));
-            if (in != element)
-              s = arith::ExtFOp::create(b, element, s);
-            s = splat(s, vl);
-            for (int64_t v = 0; v < vectorCount; ++v) {
-              Value &sum = sums[r * vectorCount + v];
-              sum = LLVM::FMulAddOp::create(b, type, s, xs[v], sum);
-            }
-          }
+  auto accumulate = [&](Value k, int64_t count, SmallVector<Value> sums) {
+    Value vp = step(vectorBase, in, mul(k, vectors.pitch));
+    Value sp = step(scalarBase, in, mul(k, scalarStep));
+    for (int64_t u = 0; u < count; ++u) {
+      SmallVector<Value> xs;
+      for (int64_t v = 0; v < vectorCount; ++v) {
+        Value x = load(VectorType::get({vl}, in), step(vp, in, u * vectors.pitch + v * vl),
+                       alignment(vectors, vl));
+        xs.push_back(in == element ? x : Value(arith::ExtFOp::create(b, type, x)));
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        Value s = load(in, step(sp, in, r * scalarRow + u * scalarStep));
+        if (in != element)
+          s = arith::ExtFOp::create(b, element, s);
+        s = splat(s, vl);
+        for (int64_t v = 0; v < vectorCount; ++v) {
+          Value &sum = sums[r * vectorCount + v];
+          sum = LLVM::FMulAddOp::create(b, type, s, xs[v], sum);
         }
-        return sums;
-      });
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t v = 0; v < vectorCount; ++v) {
-      Value x = sums[r * vectorCount + v];
-      write(target, add(row, r), add(lane, v * vl), narrow == element ? x : roundTo(b, x, narrow));
+      }
     }
+    return sums;
+  };
+  // Sums over [from, to), added to the accumulator or to what is in `target`.
+  auto part = [&](Value from, Value to, bool isFirst) {
+    int64_t unroll = depth % 4 == 0 ? 4 : 1;
+    SmallVector<Value> sums(rows * vectorCount, zeros);
+    sums = loop(from, to, unroll, sums, [&](Value k, ValueRange args) {
+      return accumulate(k, unroll, SmallVector<Value>(args));
+    });
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t v = 0; v < vectorCount; ++v) {
+        Value x = sums[r * vectorCount + v];
+        Point p(vl, add(row, r), add(lane, v * vl));
+        if (!isFirst)
+          x = arith::AddFOp::create(b, read(target, p.row, p.lane, vl), x);
+        else if (!fromZero)
+          x = arith::AddFOp::create(b, eval(op.getAcc(), mode, p), x);
+        write(target, p.row, p.lane, narrow == element ? x : roundTo(b, x, narrow));
+      }
+  };
+  int64_t first = fromZero && narrow == element ? std::min(depth, kPart) : depth;
+  part(index(0), index(first), /*isFirst=*/true);
+  if (first < depth)
+    loop(index(first), index(depth), kPart, {}, [&](Value k, ValueRange) {
+      part(k, depth % kPart ? least(add(k, kPart), index(depth)) : add(k, kPart), false);
+      return SmallVector<Value>();
+    });
 }
 
 //===----------------------------------------------------------------------===//
