@@ -25,6 +25,8 @@ def FA_Dialect : Dialect {
     target.
   }];
   let useDefaultAttributePrinterParser = 1;
+  // fa.schedule on a function: its type, and what `deterministic` forbids.
+  let hasOperationAttrVerify = 1;
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",

@@ -121,10 +121,9 @@ def DifferentiatePass : Pass<"fa-differentiate", "::mlir::ModuleOp"> {
 
     Any other op between s or a captured float and the result is an error.
 
-    Where there is no derivative: max(a, b) follows a if a >= b and b
-    otherwise, min(a, b) follows a if a <= b; |x| and copysign(x, y) have
-    derivative 0 at x = 0; x^y has derivative 0 by x where y = 0 and by y where
-    x <= 0. Casts between float types are differentiated as the identity. What
+    Where there is no derivative: max and min of equal operands give half to
+    each; |x| and copysign(x, y) have derivative 0 at x = 0; x^y has derivative
+    0 by x where y = 0 and by y where x <= 0. Casts between float types are differentiated as the identity. What
     a select, min or max did not take gets the gradient 0, also where its own
     derivative is infinite or NaN.
 
@@ -189,7 +188,9 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
     Option<"pPolicy", "p-policy", "std::string", "", "recompute, store or store_compressed">,
     Option<"dqPolicy", "dq-policy", "std::string", "",
            "sequential, atomic, ordered, split or two_kernel">,
-    Option<"dqSplits", "dq-splits", "int64_t", "4", "parts of the keys for dq = split">
+    Option<"dqSplits", "dq-splits", "int64_t", "4", "parts of the keys for dq = split">,
+    Option<"deterministic", "deterministic", "bool", "false",
+           "promise bitwise equal results in every run">
   ];
 }
 
@@ -416,6 +417,48 @@ def PartitionPass : Pass<"fa-partition", "::mlir::ModuleOp"> {
     func.func @f.bwd(q, k, v, o, lse, do, saved..., dq, dk, dv)
     func.func @f.saved(q, k, v) -> (sizes of the saved buffers)
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// map stage
+//===----------------------------------------------------------------------===//
+
+def MapToCpuPass : Pass<"fa-map-to-cpu", "::mlir::ModuleOp"> {
+  let summary = "nests become functions on vectors, run by all threads";
+  let description = [{
+    Required on the way to the CPU. Each `fa.nest` becomes a private function
+    that computes one item in scratch memory, and a call of
+    `fathom_parallel_for`, which runs it for all items, claimed in rising
+    order. Sequential dims become loops; loads that stay the same leave loops.
+
+    Tiles become vectors of `vector-bits`. Elementwise work is evaluated a
+    vector at a time where it is needed; factors of products, loop-carried
+    tiles and what is expensive and needed twice get a buffer. A product is a
+    register tile that multiplies vectors of one factor by scalars of the
+    other; which dim of each tile lies along the vectors is chosen for the
+    nest as a whole, so that transposed copies stay out of inner loops.
+
+    ```mlir
+    // before
+    fa.nest parallel(%i = %m step 64) {
+      %x = fa.load %X[%i] below(%m) : memref<?xf32> -> tensor<64xf32>
+      %e = math.exp %x : tensor<64xf32>
+      fa.store %e, %Y[%i] below(%m) : tensor<64xf32>, memref<?xf32>
+    }
+    // after
+    call @fathom_parallel_for(%nest0, %task, %items, %scratch_bytes)
+        : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()
+    ```
+  }];
+  let options = [
+    Option<"vectorBits", "vector-bits", "int64_t", "0",
+           "width of a vector: 512, 256 or 128; 0 is that of this machine">
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"
+  ];
 }
 
 //===----------------------------------------------------------------------===//

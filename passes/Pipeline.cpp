@@ -43,8 +43,8 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
   if (pass == "fa-differentiate")
     return llvm::formatv("lse-grad={0} capture-grads={1}", o.lseGrad, o.captureGrads);
   if (pass == "fa-select-schedule") {
-    std::string s = llvm::formatv("block-m={0} block-n={1} dq-splits={2}", o.blockM, o.blockN,
-                                  o.dqSplits);
+    std::string s = llvm::formatv("block-m={0} block-n={1} dq-splits={2} deterministic={3}",
+                                  o.blockM, o.blockN, o.dqSplits, o.deterministic);
     if (!o.pPolicy.empty())
       s += " p-policy=" + o.pPolicy;
     if (!o.dqPolicy.empty())
@@ -96,7 +96,7 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
   for (size_t i = 0; i < steps.size(); ++i) {
     const PipelineStep &s = steps[i];
     bool within = i < end;
-    bool wanted = within || (o.map && s.required);
+    bool wanted = within || ((o.map || o.runnable) && s.required);
     if (s.stage == "map")
       wanted = o.map && (within || !o.stopAfter.empty());
     if (s.pass == "fa-differentiate")
@@ -114,6 +114,9 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
     std::string text = s.pass.str() + "{" + optionsOf(s.pass, o) + "}";
     if (failed(parsePassPipeline(text, pm, errors)))
       return failure();
+    for (const auto &[after, extra] : o.insertAfter)
+      if (s.pass == after && failed(parsePassPipeline(extra, pm, errors)))
+        return failure();
   }
   return success();
 }

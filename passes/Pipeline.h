@@ -38,18 +38,23 @@ struct PipelineOptions {
   int64_t blockM = 0, blockN = 0;
   std::string pPolicy, dqPolicy;
   int64_t dqSplits = 4;
+  bool deterministic = false;
   bool countTiles = false;
   // Which passes run.
   std::vector<std::string> skip; ///< optional passes to leave out
   std::string stopAfter;         ///< a pass or a stage; empty: all
   bool partition = true;         ///< cut the joint function in two
   bool map = true;               ///< end with the map stage
+  bool runnable = false;         ///< add required passes that `stopAfter` cut off
   std::string mapOptions;        ///< options of fa-map-to-cpu
+  /// Passes put in for tests: after `first` runs `second`, as pipeline text.
+  std::vector<std::pair<std::string, std::string>> insertAfter;
 };
 
 /// Adds the passes to `pm` (on a module). If `stopAfter` ends before the map
-/// stage and `map` is set, the required passes that are missing and the map
-/// stage follow: every prefix is a program. Errors name the option.
+/// stage and `map` or `runnable` is set, the required passes that are missing
+/// follow (with `map` also the map stage): every prefix is a program. Errors
+/// name the option.
 mlir::LogicalResult buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
                                   llvm::raw_ostream &errors);
 

@@ -2,6 +2,11 @@
 
 #include "runtime/Compiler.h"
 
+#include "passes/Passes.h"
+#include "passes/Pipeline.h"
+#include "runtime/cpu/CpuExecutable.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -92,9 +97,97 @@ Result<std::shared_ptr<VariantSource>> VariantSource::load(const std::string &pa
   return parse((*buffer)->getBuffer().str(), path, name);
 }
 
+static Result<DType> dtypeOf(mlir::Type t) {
+  if (t.isIndex())
+    return DType::i64;
+  std::string text;
+  raw_string_ostream(text) << t;
+  if (auto d = parseDType(text))
+    return *d;
+  return Status(ErrorCode::internal, fmt::format("no array type for {}", text));
+}
+
+/// The signature of a function after the nest stage.
+static Result<EntryPoint> entryPoint(mlir::ModuleOp module, const std::string &name) {
+  EntryPoint entry;
+  auto func = module.lookupSymbol<mlir::func::FuncOp>(name);
+  if (!func)
+    return entry;
+  for (mlir::Type t : func.getArgumentTypes()) {
+    auto buffer = dyn_cast<mlir::MemRefType>(t);
+    auto dtype = dtypeOf(buffer ? buffer.getElementType() : t);
+    if (!dtype)
+      return dtype.status();
+    entry.arguments.push_back({*dtype, buffer ? buffer.getRank() : -1});
+  }
+  entry.results = func.getNumResults();
+  return entry;
+}
+
 Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
                                                   const CompileOptions &options) {
-  return Status(ErrorCode::unsupported, "this build has no code generator for the CPU");
+  static const bool once = [] {
+    registerFAPasses();
+    return true;
+  }();
+  (void)once;
+  const InstanceOptions &instance = options.instance;
+  PipelineOptions p;
+  p.variant = source.info().name;
+  p.dtype = name(instance.dtype);
+  p.headDimQK = instance.headDim;
+  p.headDimV = instance.headDimV;
+  p.group = instance.group;
+  p.layout = stringifyLayout(instance.layout).str();
+  p.backward = instance.gradients;
+  p.lseGrad = instance.lseGradient;
+  p.blockM = options.blockM;
+  p.blockN = options.blockN;
+  p.pPolicy = options.pPolicy;
+  p.dqPolicy = options.dqPolicy;
+  p.deterministic = options.deterministic;
+  p.countTiles = options.countTiles;
+  p.skip = options.skipPasses;
+  p.stopAfter = options.stopAfter;
+  p.insertAfter = options.insertAfter;
+  p.map = false;
+  p.runnable = true;
+
+  Messages messages(source.context());
+  mlir::OwningOpRef<mlir::ModuleOp> module = source.module().clone();
+  mlir::PassManager pm(&source.context());
+  std::string errors;
+  raw_string_ostream os(errors);
+  if (failed(buildPipeline(pm, p, os)))
+    return Status(ErrorCode::invalid_argument, errors);
+  if (failed(pm.run(*module)))
+    return Status(ErrorCode::compile_error, messages.text);
+
+  auto executable = std::make_shared<Executable>();
+  executable->gradients = instance.gradients;
+  executable->lseGradient = instance.lseGradient;
+  for (auto [i, capture] : llvm::enumerate(source.info().captures))
+    if (isFloat(capture.dtype))
+      executable->gradCaptures.push_back(i);
+  const std::string &base = source.info().name;
+  std::pair<EntryPoint *, std::string> entries[] = {
+      {&executable->joint, base},
+      {&executable->fwd, base + ".fwd"},
+      {&executable->bwd, base + ".bwd"},
+      {&executable->saved, base + ".saved"}};
+  for (auto &[entry, symbol] : entries) {
+    auto e = entryPoint(*module, symbol);
+    if (!e)
+      return e.status();
+    *entry = *e;
+  }
+  auto code = cpu::CpuExecutable::compile(*module);
+  if (!code)
+    return Status(ErrorCode::compile_error, toString(code.takeError()) + messages.text);
+  for (auto &[entry, symbol] : entries)
+    entry->function = (*code)->lookup(symbol);
+  executable->code = std::shared_ptr<cpu::CpuExecutable>(std::move(*code));
+  return std::shared_ptr<const Executable>(executable);
 }
 
 } // namespace fathom

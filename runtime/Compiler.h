@@ -58,6 +58,7 @@ struct CompileOptions {
   std::vector<std::string> skipPasses;
   std::string stopAfter;
   bool countTiles = false;
+  std::vector<std::pair<std::string, std::string>> insertAfter;
 };
 
 /// Compiles an instance for this machine's CPU.

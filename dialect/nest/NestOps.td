@@ -268,11 +268,14 @@ def FA_ForwardEndOp : FA_Op<"forward_end", [AttrSizedOperandSegments,
     with the backward. It computes nothing; a target drops it.
 
     ```mlir
-    fa.forward_end outputs(%o, %lse) inputs(%do, %dlse) : (memref<...>, ...), (memref<...>, ...)
+    fa.forward_end outputs(%o, %lse : memref<...>, memref<...>) inputs(%do : memref<...>)
     ```
   }];
   let arguments = (ins Variadic<AnyMemRef>:$outputs, Variadic<AnyMemRef>:$inputs);
-  let assemblyFormat = "`outputs` `(` $outputs `)` `inputs` `(` $inputs `)` attr-dict `:` `(` type($outputs) `)` `,` `(` type($inputs) `)`";
+  let assemblyFormat = [{
+    `outputs` `(` ($outputs^ `:` type($outputs))? `)`
+    `inputs` `(` ($inputs^ `:` type($inputs))? `)` attr-dict
+  }];
 }
 
 def FA_TickOp : FA_Op<"tick", [

@@ -24,13 +24,18 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
   int64_t blockM = 0, blockN = 0, dqSplits = 4;
   PPolicy pPolicy = PPolicy::recompute;
   DQPolicy dqPolicy = DQPolicy::ordered;
+  bool deterministic = false;
   std::string origin = "text";
   SMLoc start = p.getCurrentLocation();
   bool sawM = false, sawN = false;
   auto field = [&]() -> ParseResult {
     StringRef key;
     SMLoc loc = p.getCurrentLocation();
-    if (p.parseKeyword(&key) || p.parseEqual())
+    if (p.parseKeyword(&key))
+      return failure();
+    if (key == "deterministic")
+      return deterministic = true, success();
+    if (p.parseEqual())
       return failure();
     if (key == "block_m")
       return sawM = true, p.parseInteger(blockM);
@@ -56,7 +61,7 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
       return dqPolicy = *e, success();
     }
     return p.emitError(loc, "expected one of [block_m, block_n, p, dq, "
-                            "dq_splits, origin], got '")
+                            "dq_splits, deterministic, origin], got '")
            << key << "'";
   };
   if (p.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, field))
@@ -66,7 +71,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
     return {};
   }
   return getChecked([&] { return p.emitError(start); }, p.getContext(), blockM,
-                    blockN, pPolicy, dqPolicy, dqSplits, StringRef(origin));
+                    blockN, pPolicy, dqPolicy, dqSplits, deterministic,
+                    StringRef(origin));
 }
 
 void ScheduleAttr::print(AsmPrinter &p) const {
@@ -75,12 +81,15 @@ void ScheduleAttr::print(AsmPrinter &p) const {
     << stringifyDQPolicy(getDq());
   if (getDq() == DQPolicy::split)
     p << ", dq_splits = " << getDqSplits();
+  if (getDeterministic())
+    p << ", deterministic";
   p << ", origin = \"" << getOrigin() << "\">";
 }
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockM, int64_t blockN, PPolicy,
-                                   DQPolicy, int64_t dqSplits, StringRef) {
+                                   DQPolicy dq, int64_t dqSplits, bool deterministic,
+                                   StringRef) {
   auto legal = [](int64_t b) { return b >= 8 && b <= 512 && b % 8 == 0; };
   if (!legal(blockM))
     return emitError() << "expected block_m to be a multiple of 8 from 8 to "
@@ -92,5 +101,30 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << blockN;
   if (dqSplits < 1 || dqSplits > 64)
     return emitError() << "expected dq_splits from 1 to 64, got " << dqSplits;
+  if (deterministic && dq == DQPolicy::atomic)
+    return emitError() << "expected dq to be sequential, ordered, split or two_kernel in a "
+                          "deterministic schedule, got atomic";
   return success();
+}
+
+LogicalResult FADialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
+  if (attr.getName() != kScheduleAttr)
+    return success();
+  auto schedule = dyn_cast<ScheduleAttr>(attr.getValue());
+  if (!schedule)
+    return op->emitOpError("expected 'fa.schedule' to be a #fa.schedule, got ")
+           << attr.getValue();
+  if (!schedule.getDeterministic())
+    return success();
+  WalkResult found = op->walk([](Operation *inner) {
+    auto add = dyn_cast<AccumulateOp>(inner);
+    auto scatter = dyn_cast<ScatterAddOp>(inner);
+    if ((!add || add.getMode() != AccumulateMode::atomic) &&
+        (!scatter || scatter.getMode() != AccumulateMode::atomic))
+      return WalkResult::advance();
+    inner->emitOpError("expected no atomic addition in a function whose schedule is "
+                       "deterministic; add in order instead");
+    return WalkResult::interrupt();
+  });
+  return failure(found.wasInterrupted());
 }

@@ -33,6 +33,10 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
     `dq_splits` is read by `dq = split` only. `origin` says who chose:
     `text` (it stood in the input), `option`, or `default`.
 
+    `deterministic` promises results that are bitwise the same in every run,
+    whatever the number of threads. The verifier holds a function to it: no
+    atomic addition may stand in it.
+
     ```mlir
     #fa.schedule<block_m = 64, block_n = 64, p = recompute, dq = ordered,
                  dq_splits = 4, origin = "default">
@@ -44,6 +48,7 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"::fathom::PPolicy", "::fathom::PPolicy::recompute">:$p,
     DefaultValuedParameter<"::fathom::DQPolicy", "::fathom::DQPolicy::ordered">:$dq,
     DefaultValuedParameter<"int64_t", "4">:$dqSplits,
+    DefaultValuedParameter<"bool", "false">:$deterministic,
     StringRefParameter<"who chose">:$origin);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;

@@ -24,7 +24,8 @@ namespace {
 /// cache of 32 to 48 KiB; wide heads take smaller ones.
 ScheduleAttr defaultSchedule(MLIRContext *ctx, int64_t headDim) {
   int64_t block = headDim <= 128 ? 64 : 32;
-  return ScheduleAttr::get(ctx, block, block, PPolicy::recompute, DQPolicy::ordered, 4, "default");
+  return ScheduleAttr::get(ctx, block, block, PPolicy::recompute, DQPolicy::ordered, 4,
+                           /*deterministic=*/false, "default");
 }
 
 struct SelectSchedulePass : public fathom::impl::SelectSchedulePassBase<SelectSchedulePass> {
@@ -36,13 +37,9 @@ struct SelectSchedulePass : public fathom::impl::SelectSchedulePassBase<SelectSc
       auto ops = func.getOps<AttentionOp>();
       if (ops.empty())
         continue;
-      if (Attribute given = func->getAttr(kScheduleAttr)) {
-        if (!isa<ScheduleAttr>(given)) {
-          func.emitOpError("expected 'fa.schedule' to be a #fa.schedule, got ") << given;
-          return signalPassFailure();
-        }
+      // The verifier has checked its type.
+      if (func->hasAttr(kScheduleAttr))
         continue;
-      }
       AttentionOp op = *ops.begin();
       ScheduleAttr s = defaultSchedule(ctx, std::max(op.getHeadDimQK(), op.getHeadDimV()));
       int64_t m = blockM ? (int64_t)blockM : s.getBlockM(), n = blockN ? (int64_t)blockN : s.getBlockN();
@@ -67,9 +64,11 @@ struct SelectSchedulePass : public fathom::impl::SelectSchedulePassBase<SelectSc
         }
         dq = *e;
       }
-      bool any = blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() || dqSplits != 4;
+      bool any = blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() || dqSplits != 4 ||
+                 deterministic;
       auto chosen = ScheduleAttr::getChecked([&] { return func.emitError(); }, ctx, m, n, p, dq,
-                                             (int64_t)dqSplits, StringRef(any ? "option" : "default"));
+                                             (int64_t)dqSplits, (bool)deterministic,
+                                             StringRef(any ? "option" : "default"));
       if (!chosen)
         return signalPassFailure();
       func->setAttr(kScheduleAttr, chosen);

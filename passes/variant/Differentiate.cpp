@@ -160,13 +160,18 @@ private:
   // The rules
   //===--------------------------------------------------------------------===//
 
-  /// max and min: the first operand if `wins` holds of it, else the second.
+  /// max and min: the operand that `wins`; half each if they are equal, so that
+  /// their order, which canonicalization may change, does not matter.
   void choose(Operation *op, Adjoint a, arith::CmpFPredicate wins, bool skipsNaN) {
-    Value first = test(wins, x, y);
-    if (skipsNaN)
-      first = make<arith::OrIOp>(first, test(arith::CmpFPredicate::UNO, y, y));
-    add(op->getOperand(0), where(first, a));
-    add(op->getOperand(1), whereNot(first, a));
+    Value equal = test(arith::CmpFPredicate::OEQ, x, y);
+    Adjoint g{pick(equal, times(a.value, number(0.5)), a.value), a.taken};
+    auto taken = [&](Value self, Value other) {
+      Value won = test(wins, self, other);
+      return skipsNaN ? make<arith::OrIOp>(won, test(arith::CmpFPredicate::UNO, other, other))
+                      : won;
+    };
+    add(op->getOperand(0), where(taken(x, y), g));
+    add(op->getOperand(1), where(taken(y, x), g));
   }
 
   void power(Operation *op, Adjoint a) {

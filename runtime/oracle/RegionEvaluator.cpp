@@ -403,6 +403,13 @@ void RegionProgram<T>::run(Frame &frame, ArrayRef<CapturedArray> captures,
         frame.sources[in.b] = {(unsigned)in.a, entry};
       }
     };
+    // The first of two operands or the second; between equal ones, the mean.
+    auto choose = [&](bool first) {
+      copy(first ? pa : pb);
+      if (*pa == *pb)
+        for (int32_t k = 1; k < stride; ++k)
+          dst[k] = (pa[k] + pb[k]) / 2;
+    };
     auto setInt = [&](int64_t v) { n[in.dst] = wrap(v, in.width); };
     const T two = 2, ln2 = std::log(two), one = 1;
     // References, so that an operand of the other kind is never read.
@@ -431,14 +438,10 @@ void RegionProgram<T>::run(Frame &frame, ArrayRef<CapturedArray> captures,
       binary(std::fmod(x(), y()), [&] { return one; }, [&] { return -std::trunc(x() / y()); });
       break;
     case Code::negf: unary(-x(), [&] { return -one; }); break;
-    case Code::minimumf:
-      std::isnan(y()) ? copy(pb) : copy(x() <= y() || std::isnan(x()) ? pa : pb);
-      break;
-    case Code::maximumf:
-      std::isnan(y()) ? copy(pb) : copy(x() >= y() || std::isnan(x()) ? pa : pb);
-      break;
-    case Code::minnumf: copy(x() <= y() || std::isnan(y()) ? pa : pb); break;
-    case Code::maxnumf: copy(x() >= y() || std::isnan(y()) ? pa : pb); break;
+    case Code::minimumf: choose(std::isnan(x()) || x() < y()); break;
+    case Code::maximumf: choose(std::isnan(x()) || x() > y()); break;
+    case Code::minnumf: choose(std::isnan(y()) || x() < y()); break;
+    case Code::maxnumf: choose(std::isnan(y()) || x() > y()); break;
     case Code::copysign:
       x() == 0 ? flat(std::copysign(x(), y()))
                : unary(std::copysign(x(), y()),

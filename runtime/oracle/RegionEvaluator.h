@@ -51,8 +51,8 @@ struct Instruction {
 /// long double). Floats of 32 bits and more are computed in T; results of
 /// narrower types are rounded to them. Const use is safe from many threads.
 ///
-/// Derivatives: max(a, b) follows a if a >= b and b otherwise, min(a, b)
-/// follows a if a <= b; |x| has derivative 0 at 0; rounding is differentiated
+/// Derivatives: max and min follow the operand they take, and the mean of both
+/// where they are equal; |x| has derivative 0 at 0; rounding is differentiated
 /// as the identity when it is a cast and as 0 when it is an op (floor, ...).
 template <typename T> class RegionProgram {
 public:
