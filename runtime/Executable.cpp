@@ -130,10 +130,11 @@ Status Executable::run(const Operands &x, const Results &out) const {
   return call.run();
 }
 
-Result<std::vector<Tensor>> Executable::allocateSaved(const Operands &x) const {
-  Saved buffers;
+Result<std::vector<std::pair<DType, std::vector<int64_t>>>>
+Executable::savedShapes(const Operands &x) const {
+  std::vector<std::pair<DType, std::vector<int64_t>>> shapes;
   if (!saved.exists())
-    return buffers;
+    return shapes;
   Call call(saved);
   inputs(call, x);
   std::vector<int64_t> sizes;
@@ -145,17 +146,20 @@ Result<std::vector<Tensor>> Executable::allocateSaved(const Operands &x) const {
     ArgumentType a = fwd.arguments[n];
     if (a.rank < 0 || at + a.rank > sizes.size())
       return Status(ErrorCode::internal, "the sizes of the saved buffers do not fit their types");
-    buffers.push_back(Tensor::zeros(a.dtype, {sizes.begin() + at, sizes.begin() + at + a.rank}));
+    shapes.emplace_back(a.dtype,
+                        std::vector<int64_t>(sizes.begin() + at, sizes.begin() + at + a.rank));
     at += a.rank;
   }
-  return buffers;
+  return shapes;
 }
 
 Status Executable::forward(const Operands &x, const Results &out, Saved &kept) const {
-  auto buffers = allocateSaved(x);
-  if (!buffers)
-    return buffers.status();
-  kept = std::move(*buffers);
+  auto shapes = savedShapes(x);
+  if (!shapes)
+    return shapes.status();
+  kept.clear();
+  for (const auto &[type, shape] : *shapes)
+    kept.push_back(Tensor::zeros(type, shape));
   Call call(fwd);
   inputs(call, x);
   call.buffer("o", out.o);

@@ -53,8 +53,9 @@ public:
   /// Not for joint instances.
   Status forward(const Operands &x, const Results &out, Saved &kept) const;
   Status backward(const Operands &x, const Results &out, const Saved &kept) const;
-  /// Sizes of the saved buffers, one list per buffer.
-  Result<std::vector<Tensor>> allocateSaved(const Operands &x) const;
+  /// What forward will keep. Looks at the sizes of `x` only.
+  Result<std::vector<std::pair<DType, std::vector<int64_t>>>>
+  savedShapes(const Operands &x) const;
 
 private:
   class Call;

@@ -132,7 +132,9 @@ std::vector<int64_t> boundaries(const Tensor &t) {
 }
 
 Result<VariantInfo> describe(VariantInterface variant, std::string name) {
-  VariantInfo info{std::move(name), {}};
+  VariantInfo info;
+  info.name = std::move(name);
+  info.alibi = variant.getAlibi();
   for (auto [n, type] : zip(variant.getCaptureNames(), variant.getCaptureTypes())) {
     CaptureInfo c;
     c.name = cast<mlir::StringAttr>(n).str();
@@ -170,22 +172,12 @@ Tensor lseToLogical(const Tensor &t, Layout layout) {
   return layout == Layout::packed ? t.withLeadingDim() : t;
 }
 
-Tensor newInLayout(DType dtype, std::vector<int64_t> s, Layout layout) {
-  switch (layout) {
-  case Layout::bshd:
-    return Tensor::zeros(dtype, {s[0], s[2], s[1], s[3]});
-  case Layout::bhsd:
-    return Tensor::zeros(dtype, s);
-  case Layout::packed:
-    return Tensor::zeros(dtype, {s[2], s[1], s[3]});
-  }
-  return {};
-}
-
-Tensor newLse(DType dtype, std::vector<int64_t> s, Layout layout) {
+std::vector<int64_t> shapeInLayout(std::vector<int64_t> s, Layout layout) {
   if (layout == Layout::packed)
     s.erase(s.begin());
-  return Tensor::zeros(dtype, s);
+  if ((layout == Layout::bshd && s.size() == 4) || (layout == Layout::packed && s.size() == 3))
+    std::swap(s[s.size() - 3], s[s.size() - 2]);
+  return s;
 }
 
 Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands x) {
@@ -240,6 +232,14 @@ Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands x) {
 
   if (Status s = checkCaptures(variant, x.captures); !s)
     return s;
+  if (variant.alibi) {
+    const Tensor &t = x.captures[*variant.alibi];
+    int64_t batch = x.cuSeqlensQ.defined() ? x.cuSeqlensQ.size() - 1 : x.q.shape[0];
+    if (t.shape.back() != hq || (t.rank() == 2 && t.shape[0] != batch))
+      return invalid("captured operand '{}': expected a slope for each of the {} heads ([{}] or "
+                     "[{}, {}]), got {}",
+                     variant.captures[*variant.alibi].name, hq, hq, batch, hq, t.describe());
+  }
 
   std::vector<int64_t> oShape = x.q.shape, rowShape(x.q.shape.begin(), x.q.shape.end() - 1);
   oShape.back() = x.v.shape.back();
@@ -250,14 +250,12 @@ Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands x) {
     x.dO = toLogical(x.dO, layout);
     if (x.dO.shape != oShape || x.dO.dtype != x.q.dtype)
       return invalid("operand 'do': expected the shape and type of o, {}, got {}",
-                     newInLayout(x.q.dtype, oShape, layout).describe(), got);
+                     Tensor::view(x.q.dtype, shapeInLayout(oShape, layout), nullptr).describe(), got);
   }
   if (x.dLse.defined()) {
     if (!x.dO.defined())
       return invalid("operand 'do' is missing: 'dlse' is given, and gradients need both");
-    std::vector<int64_t> want = rowShape;
-    if (layout == Layout::packed)
-      want.erase(want.begin());
+    std::vector<int64_t> want = shapeInLayout(rowShape, layout);
     if (x.dLse.shape != want || x.dLse.dtype != accType(x.q.dtype))
       return invalid("operand 'dlse': expected the shape and type of lse, {}[{}], got {}",
                      fathom::name(accType(x.q.dtype)), fmt::join(want, ", "), x.dLse.describe());

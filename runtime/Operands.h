@@ -25,6 +25,7 @@ struct CaptureInfo {
 struct VariantInfo {
   std::string name;
   std::vector<CaptureInfo> captures;
+  std::optional<size_t> alibi; ///< the captured operand that holds the slopes
 };
 
 Result<VariantInfo> describe(VariantInterface variant, std::string name);
@@ -49,9 +50,9 @@ Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands given)
 Tensor toLogical(const Tensor &t, Layout layout);
 /// The [B, H, S] view of lse or its gradient.
 Tensor lseToLogical(const Tensor &t, Layout layout);
-/// A new array in the order of `layout`, for this logical shape.
-Tensor newInLayout(DType dtype, std::vector<int64_t> logicalShape, Layout layout);
-Tensor newLse(DType dtype, std::vector<int64_t> logicalShape, Layout layout);
+/// The shape, in the order of `layout`, of what has this logical shape: four
+/// dims for q, k, v, o, three for lse.
+std::vector<int64_t> shapeInLayout(std::vector<int64_t> logicalShape, Layout layout);
 
 /// The boundaries as a list.
 std::vector<int64_t> boundaries(const Tensor &cuSeqlens);

@@ -9,12 +9,65 @@
 #ifndef FATHOM_RUNTIME_FATHOM_H
 #define FATHOM_RUNTIME_FATHOM_H
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
+
+//===----------------------------------------------------------------------===//
+// DLPack 1.0, word for word as its ABI has it; skipped where dlpack.h came first
+//===----------------------------------------------------------------------===//
+
+#ifndef DLPACK_DLPACK_H_
+#define DLPACK_DLPACK_H_
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 0
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
+extern "C" {
+typedef enum { kDLCPU = 1, kDLCUDA = 2 } DLDeviceType;
+typedef struct {
+  DLDeviceType device_type;
+  int32_t device_id;
+} DLDevice;
+typedef enum { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLBool = 6 } DLDataTypeCode;
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+typedef struct {
+  void *data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t *shape;
+  int64_t *strides; // in elements; null: C order
+  uint64_t byte_offset;
+} DLTensor;
+typedef struct {
+  uint32_t major;
+  uint32_t minor;
+} DLPackVersion;
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned *self);
+  uint64_t flags;
+  DLTensor dl_tensor;
+} DLManagedTensorVersioned;
+}
+#elif !defined(DLPACK_MAJOR_VERSION)
+#error "expected dlpack.h of version 1.0 or later before fathom.h, got an older one"
+#endif
 
 namespace fathom {
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
 
 /// What went wrong, in a class a program can act on and words a person can.
 enum class ErrorCode {
@@ -58,6 +111,171 @@ private:
   std::optional<T> value_;
   Status status_;
 };
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+/// A tensor of the caller's. The struct it is made from must live as long as
+/// the call it is given to. Null strides and byte_offset are honoured; a
+/// stride of 0 is fine for inputs.
+class TensorRef {
+public:
+  TensorRef() = default;
+  TensorRef(const DLTensor &tensor) : tensor(&tensor) {}
+  TensorRef(const DLManagedTensorVersioned &managed)
+      : tensor(&managed.dl_tensor), major(managed.version.major),
+        readOnly(managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) {}
+  bool given() const { return tensor != nullptr; }
+
+  const DLTensor *tensor = nullptr;
+  uint32_t major = 1;
+  bool readOnly = false;
+};
+
+/// A tensor of the library's, on the host. Copies share the elements.
+class Array {
+public:
+  Array() = default;
+  bool defined() const { return impl != nullptr; }
+  /// Valid while this array lives.
+  const DLTensor &dlpack() const;
+  operator TensorRef() const { return dlpack(); }
+  /// For another library; it calls the deleter.
+  DLManagedTensorVersioned *toDLPack() const;
+
+  struct Impl;
+  explicit Array(std::shared_ptr<Impl> impl) : impl(std::move(impl)) {}
+
+private:
+  std::shared_ptr<Impl> impl;
+};
+
+//===----------------------------------------------------------------------===//
+// Variants and kernels
+//===----------------------------------------------------------------------===//
+
+/// Operands of attention. Layout "bshd": q [B, Sq, Hq, D], k and v
+/// [B, Sk, Hkv, D]; "bhsd": heads before lengths; "packed": q [total, Hq, D]
+/// and the boundaries of the sequences (int32 or int64, B + 1 entries).
+struct Inputs {
+  TensorRef q, k, v;
+  std::vector<TensorRef> captures; ///< in the variant's order; scalars have rank 0
+  TensorRef cuSeqlensQ, cuSeqlensK;
+};
+
+/// Preallocated outputs, in the layout of the inputs; what is not given is
+/// allocated. lse is [B, Hq, Sq] ("packed": [Hq, total]). Outputs must not
+/// overlap each other or an input.
+struct Outputs {
+  TensorRef o, lse;
+};
+struct GradientOutputs {
+  TensorRef dq, dk, dv;
+  std::vector<TensorRef> dCaptures; ///< empty, or one per captured operand
+};
+
+/// What a kernel is compiled for. Empty and zero: the compiler chooses.
+struct KernelOptions {
+  std::string dtype = "f32"; ///< f64, f32, bf16 or f16
+  int64_t headDim = 64;
+  int64_t headDimV = 0; ///< 0: as headDim
+  int64_t group = 1;    ///< query heads per KV head
+  std::string layout = "bshd";
+  bool gradients = true;    ///< false: forward only, nothing is saved
+  bool lseGradient = false; ///< backward takes a gradient of lse too
+  std::string pPolicy;      ///< recompute, store, store_compressed
+  std::string dqPolicy;     ///< sequential, atomic, ordered, split, two_kernel
+  int64_t blockM = 0, blockN = 0;
+};
+
+/// The sizes of a run.
+struct Shape {
+  int64_t batch = 1, heads = 1, seqlenQ = 0, seqlenK = 0;
+};
+
+/// Bytes that a run takes, known before it.
+struct MemoryEstimate {
+  int64_t inputs = 0;    ///< q, k, v
+  int64_t outputs = 0;   ///< o, lse
+  int64_t saved = 0;     ///< kept for backward besides o and lse
+  int64_t gradients = 0; ///< dq, dk, dv
+};
+
+/// What forward leaves for backward. It refers to the inputs of that forward
+/// and to outputs the caller gave: they must stay alive and unchanged.
+class Saved {
+public:
+  Saved() = default;
+  struct Impl;
+  explicit Saved(std::shared_ptr<const Impl> impl) : impl(std::move(impl)) {}
+  const Impl *get() const { return impl.get(); }
+
+private:
+  std::shared_ptr<const Impl> impl;
+};
+
+/// Arrays of outputs the caller gave are undefined in results.
+struct ForwardResult {
+  Array o, lse;
+  Saved saved; ///< empty for a kernel without gradients
+};
+struct Gradients {
+  Array dq, dk, dv;
+  std::vector<Array> dCaptures; ///< one per captured operand; undefined for integers
+};
+
+/// A variant compiled for one dtype, head dims, group and layout; any batch
+/// size, head count, lengths and strides. Safe to call from many threads.
+class Kernel {
+public:
+  Result<ForwardResult> forward(const Inputs &inputs, const Outputs &outputs = {}) const;
+  /// `dLse` exactly if the kernel was compiled with lseGradient.
+  Result<Gradients> backward(const Saved &saved, TensorRef dO, TensorRef dLse = {},
+                             const GradientOutputs &outputs = {}) const;
+  Result<MemoryEstimate> estimate(const Shape &shape) const;
+
+  struct Impl;
+  explicit Kernel(std::shared_ptr<const Impl> impl) : impl(std::move(impl)) {}
+
+private:
+  std::shared_ptr<const Impl> impl;
+};
+
+/// An attention variant. Safe to use from many threads.
+class Variant {
+public:
+  /// `name` picks one of several in the text; empty: the only one.
+  static Result<Variant> parse(const std::string &text, const std::string &name = "");
+  static Result<Variant> load(const std::string &path, const std::string &name = "");
+
+  const std::string &name() const;
+  /// Names of the captured operands, in order.
+  std::vector<std::string> captures() const;
+  /// Compiles for this machine's CPU, or takes the kernel from the cache.
+  Result<Kernel> compile(const KernelOptions &options) const;
+  /// Compiles for these operands; `options` says the rest.
+  Result<Kernel> compileFor(const Inputs &inputs, KernelOptions options = {}) const;
+
+  struct Impl;
+  explicit Variant(std::shared_ptr<Impl> impl) : impl(std::move(impl)) {}
+
+private:
+  std::shared_ptr<Impl> impl;
+};
+
+/// Attention over a part of the keys.
+struct Part {
+  TensorRef o, lse;
+};
+struct Merged {
+  Array o, lse;
+};
+/// Attention over all keys from attention over disjoint parts of them, the
+/// queries being the same. A part with lse = -inf adds nothing, whatever its o
+/// holds.
+Result<Merged> merge(const std::vector<Part> &parts, const std::string &layout = "bshd",
+                     const Outputs &outputs = {});
 
 } // namespace fathom
 

@@ -178,7 +178,9 @@ def FA_AttentionGradOp : FA_VariantLikeOp<"attention_grad", [
 // Ops inside the regions
 //===----------------------------------------------------------------------===//
 
-def FA_YieldOp : FA_Op<"yield", [Pure, Terminator, ReturnLike]> {
+defvar FA_InRegion = ParentOneOf<["VariantOp", "AttentionOp", "AttentionGradOp"]>;
+
+def FA_YieldOp : FA_Op<"yield", [Pure, Terminator, ReturnLike, FA_InRegion]> {
   let summary = "ends a score, mask or dscore region";
   let description = [{
     ```mlir
@@ -189,7 +191,7 @@ def FA_YieldOp : FA_Op<"yield", [Pure, Terminator, ReturnLike]> {
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
-def FA_DistanceOp : FA_Op<"distance", [Pure]> {
+def FA_DistanceOp : FA_Op<"distance", [Pure, FA_InRegion]> {
   let summary = "|i + off - j| as a float, off by the variant's alignment";
   let description = [{
     off is seqlen_k - seqlen_q (bottom_right) or 0 (top_left).
@@ -204,7 +206,7 @@ def FA_DistanceOp : FA_Op<"distance", [Pure]> {
   let assemblyFormat = "$i `,` $j attr-dict `:` type($result)";
 }
 
-class FA_SeqlenOp<string mnemonic, string what> : FA_Op<mnemonic, [Pure]> {
+class FA_SeqlenOp<string mnemonic, string what> : FA_Op<mnemonic, [Pure, FA_InRegion]> {
   let summary = "length of this sequence's " # what;
   let description = [{
     ```mlir

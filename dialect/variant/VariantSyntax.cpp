@@ -3,7 +3,7 @@
 // fa.variant, fa.attention and fa.attention_grad share one syntax for captures,
 // sugar and regions; it is parsed and printed here, once.
 //
-//   [causal[(top_left)]] [window(left = L, right = R)] [softcap(30.0|%cap)]
+//   [causal] [top_left|bottom_right] [window(left = L, right = R)] [softcap(30.0|%cap)]
 //   [alibi(%slopes)] [scale(0.125)] [score (args) {..}] [mask (args) {..}]
 //
 //===----------------------------------------------------------------------===//
@@ -60,11 +60,10 @@ ParseResult parseSugar(OpAsmParser &p, NamedAttrList &attrs, const Captures &c) 
       return p.emitError(loc, "expected '") << name << "' at most once";
     return success();
   };
-  auto setAlignment = [&](StringRef word, SMLoc loc) -> ParseResult {
-    auto a = symbolizeAlignment(word);
-    if (!a)
-      return p.emitError(loc, "expected one of [bottom_right, top_left], got '") << word << "'";
-    attrs.set("alignment", AlignmentAttr::get(b.getContext(), *a));
+  auto setAlignment = [&](Alignment a, SMLoc loc) -> ParseResult {
+    if (once("alignment", loc))
+      return failure();
+    attrs.set("alignment", AlignmentAttr::get(b.getContext(), a));
     return success();
   };
   while (true) {
@@ -74,10 +73,10 @@ ParseResult parseSugar(OpAsmParser &p, NamedAttrList &attrs, const Captures &c) 
         return failure();
       attrs.set("causal", b.getUnitAttr());
     } else if (succeeded(p.parseOptionalKeyword("top_left"))) {
-      if (setAlignment("top_left", loc))
+      if (setAlignment(Alignment::top_left, loc))
         return failure();
     } else if (succeeded(p.parseOptionalKeyword("bottom_right"))) {
-      if (setAlignment("bottom_right", loc))
+      if (setAlignment(Alignment::bottom_right, loc))
         return failure();
     } else if (succeeded(p.parseOptionalKeyword("window"))) {
       auto side = [&]() -> ParseResult {

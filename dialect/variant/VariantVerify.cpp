@@ -25,6 +25,15 @@ LogicalResult verifyBody(Operation *op, Region &r, StringRef what, bool mayContr
   return success();
 }
 
+/// The type regions compute in: f32, or f64 in an f64 instance.
+FloatType scoreType(Operation *op) {
+  if (auto a = dyn_cast<AttentionOp>(op))
+    return a.getAccType();
+  if (auto g = dyn_cast<AttentionGradOp>(op))
+    return getAccType(cast<RankedTensorType>(g.getQ().getType()).getElementType());
+  return cast<FloatType>(Builder(op->getContext()).getF32Type());
+}
+
 LogicalResult verifyRegion(VariantInterface v, Region &r, StringRef what, unsigned floats,
                            bool mayContribute = false) {
   if (r.empty())
@@ -42,9 +51,10 @@ LogicalResult verifyRegion(VariantInterface v, Region &r, StringRef what, unsign
              << r.getArgument(i).getType();
   auto rest = r.getArguments().drop_front(captures.size());
   for (auto [i, a] : llvm::enumerate(rest)) {
-    if (i < floats ? !isa<FloatType>(a.getType()) : !a.getType().isIndex())
+    Type expected = i < floats ? Type(scoreType(v)) : IndexType::get(v->getContext());
+    if (a.getType() != expected)
       return v->emitOpError("expected argument ") << i << " of the " << what << " region to be "
-             << (i < floats ? "a float" : "an index") << ", got " << a.getType();
+             << expected << ", got " << a.getType();
   }
   if (r.front().empty())
     return v->emitOpError("expected the ") << what << " region to end with fa.yield";
@@ -60,11 +70,27 @@ LogicalResult verifyRegion(VariantInterface v, Region &r, StringRef what, unsign
   return verifyBody(v, r, what, mayContribute);
 }
 
+/// True of what can stand after the % of a value.
+bool isName(StringRef s) {
+  return !s.empty() && !llvm::isDigit(s[0]) &&
+         llvm::all_of(s, [](char c) { return llvm::isAlnum(c) || StringRef("_$.-").contains(c); });
+}
+
 LogicalResult verifyVariant(VariantInterface v) {
   SmallVector<Type> types = v.getCaptureTypes();
   if (types.size() != v.getCaptureNames().size())
     return v->emitOpError("expected one name per captured operand, ") << types.size() << ", got "
            << v.getCaptureNames().size();
+  llvm::SmallDenseSet<StringRef> seen;
+  for (auto name : v.getCaptureNames().getAsRange<StringAttr>()) {
+    if (!isName(name))
+      return v->emitOpError("expected capture names of letters, digits, '_', '$', '.' and '-' that "
+                            "do not begin with a digit, got ")
+             << name;
+    if (!seen.insert(name).second)
+      return v->emitOpError("expected each capture to have a name of its own, got ")
+             << name << " twice";
+  }
   for (auto [i, t] : llvm::enumerate(types)) {
     auto tensor = dyn_cast<RankedTensorType>(t);
     Type element = tensor ? tensor.getElementType() : t;
@@ -84,7 +110,8 @@ LogicalResult verifyVariant(VariantInterface v) {
   }
   if (auto a = v.getAlibi()) {
     auto t = *a < types.size() ? dyn_cast<RankedTensorType>(types[*a]) : RankedTensorType();
-    if (!t || !isa<FloatType>(t.getElementType()) || t.getRank() > 2)
+    if (!t || !isa<FloatType>(t.getElementType()) || t.getRank() < 1 ||
+        t.getRank() > 2)
       return v->emitOpError("expected alibi to name captured slopes, a float tensor of shape [H] "
                             "or [B, H]");
   }
@@ -160,6 +187,27 @@ LogicalResult verifyInstance(Op op) {
   if (known && !ShapedType::isDynamic(hv) && hv != hkv)
     return op.emitOpError("expected 'k' and 'v' with the same number of heads, got ")
            << hkv << " and " << hv;
+  // Static sizes that must be equal; the others are checked when it runs.
+  auto agree = [&](StringRef a, RankedTensorType ta, int64_t da, StringRef b, RankedTensorType tb,
+                   int64_t db) -> LogicalResult {
+    int64_t na = ta.getDimSize(da), nb = tb.getDimSize(db);
+    if (na == nb || ShapedType::isDynamic(na) || ShapedType::isDynamic(nb))
+      return success();
+    return op.emitOpError("expected dim ") << db << " of '" << b << "' to equal dim " << da
+           << " of '" << a << "', " << na << ", got " << nb;
+  };
+  auto oType = cast<RankedTensorType>(op.getO().getType());
+  int64_t row = s.layout == Layout::bhsd ? 2 : s.layout == Layout::bshd ? 1 : 0;
+  for (int64_t dim = 0; dim + 1 < s.rank(); ++dim)
+    if (failed(agree("q", qType, dim, "o", oType, dim)) ||
+        failed(agree("k", kType, dim, "v", vType, dim)))
+      return failure();
+  if (failed(agree("q", qType, s.headDim(), "lse", lse, s.rank() - 3)) ||
+      failed(agree("q", qType, row, "lse", lse, s.rank() - 2)))
+    return failure();
+  if (s.layout != Layout::packed && (failed(agree("q", qType, 0, "k", kType, 0)) ||
+                                     failed(agree("q", qType, 0, "lse", lse, 0))))
+    return failure();
   size_t packing = op.getPacking().size();
   if (packing != (s.layout == Layout::packed ? 4 : 0))
     return op.emitOpError("expected packing(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, "
@@ -219,8 +267,14 @@ LogicalResult AttentionGradOp::verify() {
 
 LogicalResult ContributeOp::verify() {
   auto arg = dyn_cast<BlockArgument>(getTarget());
-  if (!arg || !isa<AttentionGradOp>(arg.getOwner()->getParentOp()))
-    return emitOpError("expected the target to be a captured argument of a dscore region");
+  auto grad = (*this)->getParentOfType<AttentionGradOp>();
+  if (!arg || !grad || arg.getOwner()->getParentOp() != grad ||
+      !llvm::is_contained(grad.getGradCaptures(), arg.getArgNumber()))
+    return emitOpError("expected the target to be a captured argument of a dscore region, one that "
+                       "grad_captures lists");
+  if (getValue().getType() != scoreType(grad))
+    return emitOpError("expected a value of type ") << scoreType(grad) << ", got "
+           << getValue().getType();
   auto t = dyn_cast<RankedTensorType>(getTarget().getType());
   int64_t rank = t ? t.getRank() : 0;
   if ((int64_t)getIndices().size() != rank)

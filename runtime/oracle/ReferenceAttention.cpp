@@ -19,9 +19,11 @@ using namespace llvm;
 namespace fathom::oracle {
 namespace {
 
-/// Where values are rounded; f64 rounds nothing.
+/// Where values are rounded. The reference rounds nothing, and its backward
+/// knows more than o and lse.
 struct Rounding {
-  DType p = DType::f64, out = DType::f64;
+  bool exact = true;
+  DType type = DType::f64;
   double (*backwardP)(double) = nullptr;
 };
 
@@ -65,6 +67,29 @@ void addScaled(T *to, T factor, const T *from, int64_t n) {
     to[c] += factor * from[c];
 }
 
+/// The same two with the magnitudes of the terms.
+template <typename T>
+T dotSize(const T *a, const T *b, int64_t n) {
+  T sum = 0;
+  for (int64_t c = 0; c < n; ++c)
+    sum += std::fabs(a[c] * b[c]);
+  return sum;
+}
+
+template <typename T>
+void addSize(T *to, T factor, const T *from, int64_t n) {
+  for (int64_t c = 0; c < n; ++c)
+    to[c] += std::fabs(factor * from[c]);
+}
+
+/// Raises `to` to the largest finite entry.
+template <typename T>
+void grow(double &to, const std::vector<T> &entries) {
+  for (T x : entries)
+    if (std::isfinite(x) && x > to)
+      to = x;
+}
+
 /// T is the arithmetic, E that of the regions.
 template <typename T, typename E>
 class Attention {
@@ -96,12 +121,13 @@ public:
       for (int64_t h = 0; h < p.k.shape[1]; ++h)
         tasks.push_back({s, h});
     threads = std::clamp<size_t>(threads, 1, std::max<size_t>(tasks.size(), 1));
-    std::vector<std::vector<std::vector<T>>> parts(threads);
+    std::vector<std::vector<CapturedSum>> parts(threads);
+    std::vector<Answer::Magnitudes> sizes(threads);
     auto work = [&](unsigned me) {
       for (int64_t n : captureSizes)
-        parts[me].emplace_back(backward ? n : 0);
+        parts[me].push_back({std::vector<T>(backward ? n : 0), std::vector<T>(backward ? n : 0)});
       for (size_t t = me; t < tasks.size(); t += threads)
-        runHead(tasks[t].first, tasks[t].second, parts[me]);
+        runHead(tasks[t].first, tasks[t].second, parts[me], sizes[me]);
     };
     std::vector<std::thread> pool;
     for (unsigned t = 1; t < threads; ++t)
@@ -109,16 +135,26 @@ public:
     work(0);
     for (std::thread &t : pool)
       t.join();
+    Answer::Magnitudes &all = answer.magnitudes;
+    for (const Answer::Magnitudes &m : sizes) {
+      all.dq = std::max(all.dq, m.dq);
+      all.dk = std::max(all.dk, m.dk);
+      all.dv = std::max(all.dv, m.dv);
+    }
     for (size_t c = 0; backward && c < captureSizes.size(); ++c) {
       answer.dCaptures.emplace_back();
+      all.dCaptures.push_back(0);
       if (!isFloat(p.captures[c].dtype))
         continue;
       Tensor g = Tensor::zeros(DType::f64, p.captures[c].shape);
       for (int64_t n = 0; n < captureSizes[c]; ++n) {
-        T sum = 0;
-        for (auto &part : parts)
-          sum += part[c][n];
+        T sum = 0, size = 0;
+        for (auto &part : parts) {
+          sum += part[c].sum[n];
+          size += part[c].size[n];
+        }
         g.store(n, sum);
+        grow(all.dCaptures[c], std::vector<T>{size});
       }
       answer.dCaptures.back() = g;
     }
@@ -126,11 +162,19 @@ public:
   }
 
 private:
-  void runHead(const Sequence &s, int64_t kvHead, std::vector<std::vector<T>> &dCaptures) {
+  /// The gradient of a captured operand, and the magnitudes of its terms.
+  struct CapturedSum {
+    std::vector<T> sum, size;
+  };
+
+  void runHead(const Sequence &s, int64_t kvHead, std::vector<CapturedSum> &dCaptures,
+               Answer::Magnitudes &local) {
     int64_t b = p.cuSeqlensQ.empty() ? s.b : 0, nk = s.k1 - s.k0;
     std::vector<T> k = rows<T>(p.k, b, kvHead, s.k0, s.k1), v = rows<T>(p.v, b, kvHead, s.k0, s.k1);
     std::vector<T> dK(backward ? k.size() : 0), dV(backward ? v.size() : 0);
-    std::vector<T> prob(nk), ds(nk), o(dv), dQ(dqk);
+    std::vector<T> score(nk), prob(nk), ds(nk), o(dv), dQ(dqk), dP(nk);
+    // Sums of magnitudes, for the reference.
+    std::vector<T> dPSize(nk), dQSize(dqk), dKSize(dK.size()), dVSize(dV.size());
     std::vector<char> visible(nk);
     std::vector<Contributions<E>> byCapture(backward ? nk : 0);
     for (int64_t h = kvHead * group; h < (kvHead + 1) * group; ++h) {
@@ -147,52 +191,73 @@ private:
           if (!visible[j])
             continue;
           E raw = T(scale * dot(qRow, &k[j * dqk], dqk)), derivative = 1;
-          prob[j] = backward ? variant.score(raw, at, derivative, byCapture[j])
-                             : variant.score(raw, at);
+          score[j] = backward ? variant.score(raw, at, derivative, byCapture[j])
+                              : variant.score(raw, at);
           ds[j] = derivative;
-          max = prob[j] > max ? prob[j] : max;
+          max = score[j] > max ? score[j] : max;
         }
         for (int64_t j = 0; j < nk; ++j) {
-          prob[j] = !visible[j] || prob[j] == -INFINITY ? T(0) : std::exp(prob[j] - max);
+          prob[j] = !visible[j] || score[j] == -INFINITY ? T(0) : std::exp(score[j] - max);
           sum += prob[j];
         }
         int64_t row = s.q0 + i;
         if (sum == 0)
           continue; // nothing visible: the outputs hold what they should
-        answer.lse.store(answer.lse.offset({{b, h, row}}), max + std::log(sum));
+        T lse = max + std::log(sum);
+        answer.lse.store(answer.lse.offset({{b, h, row}}), lse);
         std::fill(o.begin(), o.end(), T(0));
         for (int64_t j = 0; j < nk; ++j) {
-          prob[j] = T(roundTo(rounding.p, prob[j] / sum));
+          prob[j] = T(roundTo(rounding.type, prob[j] / sum));
           if (visible[j])
             addScaled(o.data(), prob[j], &v[j * dv], dv);
         }
+        for (T &x : o)
+          x = T(roundTo(rounding.type, x));
         put(answer.o, b, h, row, o);
         if (!backward)
           continue;
 
         const T *dORow = &dO[i * dv];
-        T dL = p.dLse.defined() ? T(p.dLse.at({b, h, row})) : T(0), delta = 0;
-        std::vector<T> dP(nk);
+        T dL = p.dLse.defined() ? T(p.dLse.at({b, h, row})) : T(0), delta = 0, deltaSize = 0;
         for (int64_t j = 0; j < nk; ++j) {
           if (!visible[j])
             continue;
+          if (!rounding.exact)
+            prob[j] = T(roundTo(rounding.type, std::exp(score[j] - lse)));
           if (rounding.backwardP)
             prob[j] = rounding.backwardP(prob[j]);
           dP[j] = dot(dORow, &v[j * dv], dv);
           delta += prob[j] * dP[j];
           addScaled(&dV[j * dv], prob[j], dORow, dv);
+          if (rounding.exact) {
+            dPSize[j] = dotSize(dORow, &v[j * dv], dv);
+            deltaSize += prob[j] * dPSize[j];
+            addSize(&dVSize[j * dv], prob[j], dORow, dv);
+          }
         }
+        if (!rounding.exact)
+          delta = dot(dORow, o.data(), dv);
         std::fill(dQ.begin(), dQ.end(), T(0));
+        std::fill(dQSize.begin(), dQSize.end(), T(0));
         for (int64_t j = 0; j < nk; ++j) {
           if (!visible[j])
             continue;
           T dScore = prob[j] * (dP[j] - delta + dL);
           for (const Contribution<E> &c : byCapture[j])
-            dCaptures[c.capture][c.entry] += T(dScore * c.value);
-          T dS = T(roundTo(rounding.p, dScore * ds[j]));
+            dCaptures[c.capture].sum[c.entry] += T(dScore * c.value);
+          T dS = T(roundTo(rounding.type, dScore * ds[j]));
           addScaled(dQ.data(), dS, &k[j * dqk], dqk);
           addScaled(&dK[j * dqk], dS, qRow, dqk);
+          if (rounding.exact) {
+            T size = prob[j] * (dPSize[j] + deltaSize + std::fabs(dL));
+            for (const Contribution<E> &c : byCapture[j])
+              dCaptures[c.capture].size[c.entry] += size * std::fabs(T(c.value));
+            size *= std::fabs(ds[j] * T(scale));
+            addSize(dQSize.data(), size, &k[j * dqk], dqk);
+            addSize(&dKSize[j * dqk], size, qRow, dqk);
+          }
         }
+        grow(local.dq, dQSize);
         for (T &x : dQ)
           x *= T(scale);
         put(answer.dq, b, h, row, dQ);
@@ -200,6 +265,8 @@ private:
     }
     if (!backward)
       return;
+    grow(local.dk, dKSize);
+    grow(local.dv, dVSize);
     for (T &x : dK)
       x *= T(scale);
     for (int64_t j = 0; j < nk; ++j) {
@@ -211,7 +278,7 @@ private:
   void put(Tensor &t, int64_t b, int64_t h, int64_t row, ArrayRef<T> values) {
     int64_t at = t.offset({{b, h, row, 0}});
     for (size_t c = 0; c < values.size(); ++c)
-      t.store(at + c, roundTo(rounding.out, values[c]));
+      t.store(at + c, roundTo(rounding.type, values[c]));
   }
 
   const Problem &p;
@@ -262,8 +329,8 @@ FailureOr<Answer> reference(const Problem &p, unsigned threads) {
 FailureOr<Answer> naive(const Problem &p, unsigned threads, double (*roundP)(double)) {
   DType t = p.q.dtype;
   if (t == DType::f64)
-    return attend<double, double>(p, threads, {t, t, roundP});
-  return attend<float, double>(p, threads, {t, t, roundP});
+    return attend<double, double>(p, threads, {false, t, roundP});
+  return attend<float, float>(p, threads, {false, t, roundP});
 }
 
 FailureOr<double> visiblePairs(const Problem &p) {
@@ -291,7 +358,7 @@ FailureOr<double> visiblePairs(const Problem &p) {
 }
 
 Check compare(std::string name, const Tensor &got, const Tensor &ref, const Tensor &naive,
-              DType dtype) {
+              DType dtype, double magnitude) {
   Check check;
   check.name = std::move(name);
   if (got.shape != ref.shape) {
@@ -308,7 +375,8 @@ Check compare(std::string name, const Tensor &got, const Tensor &ref, const Tens
     if (std::isfinite(error))
       naiveError = std::max(naiveError, error);
   }
-  check.tolerance = 2 * naiveError + 2 * ulp(dtype, largest);
+  check.tolerance =
+      2 * naiveError + 2 * ulp(dtype, largest) + 2 * ulp(accType(dtype), magnitude);
   int64_t worst = -1;
   for (int64_t n = 0, e = ref.size(); n < e; ++n) {
     double r = ref.load(n), g = got.load(got.offsetOf(n));

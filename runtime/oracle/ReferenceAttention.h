@@ -31,6 +31,13 @@ struct Problem {
 struct Answer {
   Tensor o, lse, dq, dk, dv;
   std::vector<Tensor> dCaptures;
+
+  /// The largest sum of the magnitudes of an entry's terms, per gradient. What
+  /// the terms leave after cancelling can't be righter than their own rounding.
+  struct Magnitudes {
+    double dq = 0, dk = 0, dv = 0;
+    std::vector<double> dCaptures;
+  } magnitudes;
 };
 
 /// The answer in f64 (long double where q is f64), nothing rounded. Row with
@@ -38,8 +45,9 @@ struct Answer {
 /// -inf counts as hidden.
 llvm::FailureOr<Answer> reference(const Problem &problem, unsigned threads);
 
-/// The same as a user would write it in q's type: S and softmax in f32, P and
-/// dS rounded to the type, sums in f32, outputs rounded (f64: all in f64).
+/// The same as a user would write it in q's type: S, regions and softmax in
+/// f32, P and dS rounded to the type, sums in f32, outputs rounded (f64: all in
+/// f64). Backward knows o and lse as they were rounded: P = exp(S - lse).
 /// `roundP`, if given, is applied to the P that backward uses.
 llvm::FailureOr<Answer> naive(const Problem &problem, unsigned threads,
                               double (*roundP)(double) = nullptr);
@@ -52,16 +60,18 @@ llvm::FailureOr<double> visiblePairs(const Problem &problem);
 struct Check {
   std::string name;
   double error = 0;     ///< max |got - reference|
-  double tolerance = 0; ///< 2 max |naive - reference| + 2 ulp at max |reference|
+  double tolerance = 0; ///< see compare()
   bool pass = true;
   std::string worst; ///< where and what, if it failed
 };
 
-/// `dtype` is the type the output was rounded to. NaN and infinities must be
-/// where the reference has them; a value beyond the range of `dtype` may be
-/// infinite.
-Check compare(std::string name, const Tensor &got, const Tensor &reference,
-              const Tensor &naive, DType dtype);
+/// Passes if max |got - reference| <= 2 max |naive - reference|
+///   + 2 ulp of `dtype`, which the output was rounded to, at max |reference|
+///   + 2 ulp of the accumulation type at `magnitude`.
+/// NaN and infinities must be where the reference has them; a value beyond the
+/// range of `dtype` may be infinite.
+Check compare(std::string name, const Tensor &got, const Tensor &reference, const Tensor &naive,
+              DType dtype, double magnitude = 0);
 
 } // namespace fathom::oracle
 

@@ -740,8 +740,10 @@ T VariantEvaluator<T>::score(T s, const Point &at, T &ds, Contributions<T> &byCa
 }
 
 namespace fathom::oracle {
+template class RegionProgram<float>;
 template class RegionProgram<double>;
 template class RegionProgram<long double>;
+template class VariantEvaluator<float>;
 template class VariantEvaluator<double>;
 template class VariantEvaluator<long double>;
 } // namespace fathom::oracle

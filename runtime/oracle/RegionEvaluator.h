@@ -47,8 +47,8 @@ struct Instruction {
   llvm::SmallVector<int32_t, 2> indices;  // of extract and contribute
 };
 
-/// A score, mask or dscore region as a list of instructions on T (double or
-/// long double). Floats of 32 bits and more are computed in T; results of
+/// A score, mask or dscore region as a list of instructions on T (float,
+/// double or long double). Floats of 32 bits and more are computed in T; results of
 /// narrower types are rounded to them. Const use is safe from many threads.
 ///
 /// Derivatives: max and min follow the operand they take, and the mean of both
@@ -115,8 +115,10 @@ private:
   std::optional<unsigned> softcapCapture, alibiCapture;
 };
 
+extern template class RegionProgram<float>;
 extern template class RegionProgram<double>;
 extern template class RegionProgram<long double>;
+extern template class VariantEvaluator<float>;
 extern template class VariantEvaluator<double>;
 extern template class VariantEvaluator<long double>;
 

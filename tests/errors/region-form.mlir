@@ -9,7 +9,7 @@ score (%s: f32, %b: index, %h: index, %i: index) {
 
 // -----
 
-// expected-error@+1 {{expected argument 0 of the score region to be a float, got 'i32'}}
+// expected-error@+1 {{expected argument 0 of the score region to be 'f32', got 'i32'}}
 fa.variant @whole
 score (%s: i32, %b: index, %h: index, %i: index, %j: index) {
   fa.yield %s : i32
@@ -17,7 +17,7 @@ score (%s: i32, %b: index, %h: index, %i: index, %j: index) {
 
 // -----
 
-// expected-error@+1 {{expected argument 3 of the mask region to be an index, got 'i64'}}
+// expected-error@+1 {{expected argument 3 of the mask region to be 'index', got 'i64'}}
 fa.variant @kind
 mask (%b: index, %h: index, %i: index, %j: i64) {
   %t = arith.constant true

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <random>
+#include <unistd.h>
 
 using namespace llvm;
 
@@ -21,9 +22,9 @@ Status invalid(fmt::format_string<Args...> format, Args &&...args) {
   return {ErrorCode::invalid_argument, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-class Inputs {
+class Maker {
 public:
-  Inputs(VariantInterface variant, const VariantInfo &info, const InputOptions &o)
+  Maker(VariantInterface variant, const VariantInfo &info, const InputOptions &o)
       : variant(variant), info(info), o(o), random(o.seed) {}
 
   Result<Operands> make() {
@@ -48,13 +49,13 @@ public:
       if (Status s = read("do", o.dO, *dtype, x.dO); !s)
         return s;
     } else if (o.backward) {
-      x.dO = normal(newInLayout(*dtype, oShape, l));
+      x.dO = normal(Tensor::zeros(*dtype, shapeInLayout(oShape, l)));
     }
     if (!o.dLse.empty()) {
       if (Status s = read("dlse", o.dLse, accType(*dtype), x.dLse); !s)
         return s;
     } else if (o.randomDLse) {
-      x.dLse = normal(newLse(accType(*dtype), rows, l));
+      x.dLse = normal(Tensor::zeros(accType(*dtype), shapeInLayout(rows, l)));
     }
     return std::move(x);
   }
@@ -165,12 +166,16 @@ private:
                            {"seqlen-q", sq}, {"seqlen-k", sk}, {"head-dim", d}, {"head-dim-v", dv}})
       if (n < 0)
         return invalid("--{}: expected at least 0, got {}", name, n);
-    if (double(b) * std::max(hq, hkv) * std::max(sq, sk) * std::max(d, dv) > 0x1p34)
-      return invalid("expected operands of at most 2^34 elements, got more; lower --batch, "
-                     "--heads or --seqlen-q");
-    x.q = normal(newInLayout(*dtype, {b, hq, sq, d}, o.layout));
-    x.k = normal(newInLayout(*dtype, {b, hkv, sk, d}, o.layout));
-    x.v = normal(newInLayout(*dtype, {b, hkv, sk, dv}, o.layout));
+    // Inputs, outputs and the reference take about six arrays of this size.
+    double need = 6.0 * 8 * b * std::max(hq, hkv) * std::max(sq, sk) * std::max(d, dv);
+    double have = double(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+    if (need > have)
+      return invalid("expected operands that fit this machine's {:.0f} GiB, got some that need "
+                     "about {:.0f} GiB; lower --batch, --heads or --seqlen-q",
+                     have / 0x1p30, need / 0x1p30);
+    x.q = normal(Tensor::zeros(*dtype, shapeInLayout({b, hq, sq, d}, o.layout)));
+    x.k = normal(Tensor::zeros(*dtype, shapeInLayout({b, hkv, sk, d}, o.layout)));
+    x.v = normal(Tensor::zeros(*dtype, shapeInLayout({b, hkv, sk, dv}, o.layout)));
     return {};
   }
 
@@ -183,8 +188,10 @@ private:
   /// The shape of captured tensor `c` by its uses in the regions.
   std::optional<std::vector<int64_t>> inferShape(size_t c) {
     std::vector<int64_t> shape = info.captures[c].shape;
-    if (variant.getAlibi() == c)
-      shape.back() = std::max(shape.back(), heads);
+    if (variant.getAlibi() == c) {
+      shape.front() = std::max(shape.front(), batch);
+      shape.back() = heads;
+    }
     for (auto [region, firstIndex] : {std::pair{&variant.getScore(), 1}, {&variant.getMask(), 0}}) {
       if (region->empty())
         continue;
@@ -317,7 +324,7 @@ private:
 
 Result<Operands> makeInputs(VariantInterface variant, const VariantInfo &info,
                             const InputOptions &options) {
-  return Inputs(variant, info, options).make();
+  return Maker(variant, info, options).make();
 }
 
 } // namespace fathom

@@ -224,11 +224,11 @@ private:
     std::vector<int64_t> oShape = x.q.shape, rows(oShape.begin(), oShape.end() - 1);
     oShape.back() = x.v.shape.back();
     auto add = [&](const char *name, std::vector<int64_t> shape) {
-      Tensor a = newInLayout(t, shape, layout);
+      Tensor a = Tensor::zeros(t, shapeInLayout(shape, layout));
       outputs.push_back({name, a, toLogical(a, layout), t});
     };
     add("o", oShape);
-    Tensor lse = newLse(acc, rows, layout);
+    Tensor lse = Tensor::zeros(acc, shapeInLayout(rows, layout));
     outputs.push_back({"lse", lse, lseToLogical(lse, layout), acc});
     if (backward()) {
       add("dq", x.q.shape);
@@ -282,6 +282,14 @@ private:
     return list;
   }
 
+  std::vector<double> magnitudes(const oracle::Answer::Magnitudes &m) const {
+    std::vector<double> list{0, 0, m.dq, m.dk, m.dv};
+    for (size_t c = 0; c < m.dCaptures.size(); ++c)
+      if (isFloat(x.captures[c].dtype))
+        list.push_back(m.dCaptures[c]);
+    return list;
+  }
+
   bool answer(FailureOr<oracle::Answer> a, std::vector<Output> &to) const {
     if (failed(a))
       return false;
@@ -320,10 +328,12 @@ private:
       width = std::max(width, out.name.size() + 2);
     fmt::print("\n{:<{}}{:>12}{:>12}\n", "output", width, "max error", "tolerance");
     std::vector<Tensor> want = inOrder(*ref), loose = inOrder(*rough);
+    std::vector<double> sizes = magnitudes(ref->magnitudes);
     for (auto [n, out] : enumerate(outputs)) {
-      oracle::Check c = oracle::compare(out.name, out.logical, want[n], loose[n], out.roundedTo);
+      oracle::Check c = oracle::compare(out.name, out.logical, want[n], loose[n], out.roundedTo,
+                                         sizes[n]);
       fmt::print("{:<{}}{:>12.2e}{:>12.2e}  {}{}\n", c.name, width, c.error, c.tolerance,
-                 c.pass ? "pass" : "FAIL ", c.worst);
+                 c.pass ? "ok" : "FAIL ", c.worst);
       all &= c.pass;
     }
     return all;

@@ -1,0 +1,462 @@
+//===- Api.cpp - the public C++ interface -----------------------------------===//
+//
+// Turns the caller's tensors into checked views, calls the compiler or the
+// compiled instance, and hands back what the caller did not preallocate.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Compiler.h"
+#include "runtime/DLPack.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <mutex>
+
+namespace fathom {
+namespace {
+
+template <typename... Args>
+Status invalid(fmt::format_string<Args...> format, Args &&...args) {
+  return {ErrorCode::invalid_argument, fmt::format(format, std::forward<Args>(args)...)};
+}
+
+Result<Layout> parseLayout(const std::string &text) {
+  if (auto l = symbolizeLayout(text))
+    return *l;
+  return invalid("option layout: expected one of bshd, bhsd, packed, got '{}'", text);
+}
+
+/// The operands as views, not yet checked against each other.
+Result<Operands> views(const VariantInfo &variant, const Inputs &in) {
+  Operands x;
+  for (auto [name, ref, to] : {std::tuple{"q", &in.q, &x.q}, {"k", &in.k, &x.k}, {"v", &in.v, &x.v},
+                               {"cu_seqlens_q", &in.cuSeqlensQ, &x.cuSeqlensQ},
+                               {"cu_seqlens_k", &in.cuSeqlensK, &x.cuSeqlensK}}) {
+    if (!ref->given())
+      continue; // bind() says what is missing
+    auto t = fromDLPack(name, *ref);
+    if (!t)
+      return t.status();
+    *to = *t;
+  }
+  for (size_t c = 0; c < in.captures.size(); ++c) {
+    auto t = fromDLPack(c < variant.captures.size() ? variant.captures[c].name : "capture",
+                        in.captures[c]);
+    if (!t)
+      return t.status();
+    x.captures.push_back(*t);
+  }
+  return x;
+}
+
+/// The outputs of one call: checked where the caller gave them, else new.
+class OutputSet {
+public:
+  OutputSet(const Operands &x) {
+    for (const Tensor *t : {&x.q, &x.k, &x.v, &x.dO, &x.dLse})
+      inputs.push_back(*t);
+    inputs.insert(inputs.end(), x.captures.begin(), x.captures.end());
+  }
+  void alsoRead(const Tensor &t) { inputs.push_back(t); }
+
+  /// Puts the output into `tensor` and, if it is new, into `array`.
+  void add(const char *name, const TensorRef &given, const Tensor &like, Tensor &tensor,
+           Array &array) {
+    if (error)
+      return;
+    if (!given.given()) {
+      tensor = Tensor::zeros(like.dtype, like.shape);
+      array = toArray(tensor);
+      return;
+    }
+    auto t = outputFromDLPack(name, given);
+    if (!t) {
+      error = t.status();
+      return;
+    }
+    if (t->shape != like.shape || t->dtype != like.dtype) {
+      error = invalid("operand '{}': expected {}, got {}", name, like.describe(), t->describe());
+      return;
+    }
+    for (const Tensor &other : inputs)
+      if (overlap(*t, other))
+        error = invalid("operand '{}': expected an output apart from all inputs, got one that "
+                        "overlaps an input",
+                        name);
+    for (auto &[otherName, other] : outputs)
+      if (overlap(*t, other))
+        error = invalid("operand '{}': expected an output apart from the others, got one that "
+                        "overlaps '{}'",
+                        name, otherName);
+    outputs.push_back({name, *t});
+    tensor = *t;
+  }
+
+  std::optional<Status> error;
+
+private:
+  std::vector<Tensor> inputs;
+  std::vector<std::pair<std::string, Tensor>> outputs;
+};
+
+/// The type and shape of an output in the order of the layout; no memory.
+Tensor shaped(DType dtype, const std::vector<int64_t> &logicalShape, Layout layout) {
+  return Tensor::view(dtype, shapeInLayout(logicalShape, layout), nullptr);
+}
+
+std::vector<int64_t> rowsOf(const Operands &x) {
+  return {x.q.shape[0], x.q.shape[1], x.q.shape[2]};
+}
+
+std::vector<int64_t> outputShape(const Operands &x) {
+  return {x.q.shape[0], x.q.shape[1], x.q.shape[2], x.v.shape[3]};
+}
+
+} // namespace
+
+struct Variant::Impl {
+  std::mutex mutex; // guards the compiler's context
+  std::shared_ptr<VariantSource> source;
+};
+
+struct Kernel::Impl {
+  VariantInfo variant;
+  InstanceOptions instance;
+  std::shared_ptr<const Executable> executable;
+
+  Result<Operands> operands(const Inputs &in) const;
+};
+
+struct Saved::Impl {
+  std::shared_ptr<const Executable> executable;
+  Operands x;
+  Tensor o, lse; // logical
+  Executable::Saved kept;
+};
+
+//===----------------------------------------------------------------------===//
+// Variant
+//===----------------------------------------------------------------------===//
+
+static Result<Variant> make(Result<std::shared_ptr<VariantSource>> source) {
+  if (!source)
+    return source.status();
+  auto impl = std::make_shared<Variant::Impl>();
+  impl->source = std::move(*source);
+  return Variant(std::move(impl));
+}
+
+Result<Variant> Variant::parse(const std::string &text, const std::string &name) {
+  return make(VariantSource::parse(text, "<text>", name));
+}
+
+Result<Variant> Variant::load(const std::string &path, const std::string &name) {
+  return make(VariantSource::load(path, name));
+}
+
+const std::string &Variant::name() const { return impl->source->info().name; }
+
+std::vector<std::string> Variant::captures() const {
+  std::vector<std::string> names;
+  for (const CaptureInfo &c : impl->source->info().captures)
+    names.push_back(c.name);
+  return names;
+}
+
+Result<Kernel> Variant::compile(const KernelOptions &o) const {
+  auto dtype = parseDType(o.dtype);
+  if (!dtype || !isFloat(*dtype))
+    return invalid("option dtype: expected one of f64, f32, bf16, f16, got '{}'", o.dtype);
+  auto layout = parseLayout(o.layout);
+  if (!layout)
+    return layout.status();
+  CompileOptions c;
+  c.instance = {*dtype,  o.headDim,   o.headDimV ? o.headDimV : o.headDim, o.group,
+                *layout, o.gradients, o.gradients && o.lseGradient};
+  for (auto [what, d] : {std::pair{"headDim", c.instance.headDim}, {"headDimV", c.instance.headDimV}})
+    if (d < 1 || d > 512)
+      return invalid("option {}: expected 1 to 512, got {}", what, d);
+  if (o.group < 1)
+    return invalid("option group: expected at least 1, got {}", o.group);
+  c.blockM = o.blockM;
+  c.blockN = o.blockN;
+  c.pPolicy = o.pPolicy;
+  c.dqPolicy = o.dqPolicy;
+  std::lock_guard lock(impl->mutex);
+  auto executable = fathom::compile(*impl->source, c);
+  if (!executable)
+    return executable.status();
+  auto kernel = std::make_shared<Kernel::Impl>();
+  kernel->variant = impl->source->info();
+  kernel->instance = c.instance;
+  kernel->executable = *executable;
+  return Kernel(std::move(kernel));
+}
+
+Result<Kernel> Variant::compileFor(const Inputs &inputs, KernelOptions options) const {
+  auto layout = parseLayout(options.layout);
+  if (!layout)
+    return layout.status();
+  const VariantInfo &info = impl->source->info();
+  auto given = views(info, inputs);
+  if (!given)
+    return given.status();
+  auto x = bind(info, *layout, std::move(*given));
+  if (!x)
+    return x.status();
+  options.dtype = fathom::name(x->q.dtype);
+  options.headDim = x->q.shape[3];
+  options.headDimV = x->v.shape[3];
+  options.group = x->group();
+  return compile(options);
+}
+
+//===----------------------------------------------------------------------===//
+// Kernel
+//===----------------------------------------------------------------------===//
+
+Result<Operands> Kernel::Impl::operands(const Inputs &in) const {
+  auto given = views(variant, in);
+  if (!given)
+    return given.status();
+  auto bound = bind(variant, instance.layout, std::move(*given));
+  if (!bound)
+    return bound;
+  if (bound->q.dtype != instance.dtype)
+    return invalid("operand 'q': expected {}, which the kernel was compiled for, got {}",
+                   fathom::name(instance.dtype), fathom::name(bound->q.dtype));
+  for (auto [operand, got, want] :
+       {std::tuple{"q", bound->q.shape[3], instance.headDim}, {"v", bound->v.shape[3], instance.headDimV}})
+    if (got != want)
+      return invalid("operand '{}': expected head dim {}, which the kernel was compiled for, got {}",
+                     operand, want, got);
+  if (bound->q.shape[1] != instance.group * bound->k.shape[1])
+    return invalid("operand 'q': expected {} heads, {} for each head of 'k', which the kernel was "
+                   "compiled for, got {}",
+                   instance.group * bound->k.shape[1], instance.group, bound->q.shape[1]);
+  // The compiled code takes captured f32 in the accumulation type.
+  for (size_t c = 0; c < bound->captures.size(); ++c) {
+    DType want = variant.captures[c].dtype;
+    if (want == DType::f32)
+      want = accType(instance.dtype);
+    if (bound->captures[c].dtype != want)
+      bound->captures[c] = bound->captures[c].to(want);
+  }
+  return bound;
+}
+
+Result<ForwardResult> Kernel::forward(const Inputs &inputs, const Outputs &outputs) const {
+  auto x = impl->operands(inputs);
+  if (!x)
+    return x.status();
+  const InstanceOptions &i = impl->instance;
+  ForwardResult result;
+  Results r;
+  OutputSet set(*x);
+  set.add("o", outputs.o, shaped(i.dtype, outputShape(*x), i.layout), r.o, result.o);
+  set.add("lse", outputs.lse, shaped(accType(i.dtype), rowsOf(*x), i.layout), r.lse, result.lse);
+  if (set.error)
+    return *set.error;
+  r.o = toLogical(r.o, i.layout);
+  r.lse = lseToLogical(r.lse, i.layout);
+  Executable::Saved kept;
+  if (Status s = impl->executable->forward(*x, r, kept); !s)
+    return s;
+  if (!i.gradients)
+    return result;
+  auto saved = std::make_shared<Saved::Impl>();
+  saved->executable = impl->executable;
+  saved->x = std::move(*x);
+  saved->o = r.o;
+  saved->lse = r.lse;
+  saved->kept = std::move(kept);
+  result.saved = Saved(std::move(saved));
+  return result;
+}
+
+Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO, TensorRef dLse,
+                                   const GradientOutputs &outputs) const {
+  const InstanceOptions &i = impl->instance;
+  if (!saved.get())
+    return invalid("expected what forward saved, got nothing; compile with gradients = true");
+  if (saved.get()->executable != impl->executable)
+    return invalid("expected what a forward of this kernel saved, got that of another kernel");
+  if (dLse.given() != i.lseGradient)
+    return invalid("operand 'dlse': the kernel was compiled with lseGradient = {}, but it is {}",
+                   i.lseGradient, dLse.given() ? "given" : "missing");
+  Operands x = saved.get()->x;
+  std::vector<int64_t> rows = rowsOf(x);
+  struct Input {
+    const char *name;
+    const TensorRef &ref;
+    Tensor like;
+    Tensor &to;
+  };
+  for (Input in : {Input{"do", dO, shaped(i.dtype, outputShape(x), i.layout), x.dO},
+                   Input{"dlse", dLse, shaped(accType(i.dtype), rows, i.layout), x.dLse}}) {
+    if (!in.ref.given() && in.name == std::string("dlse"))
+      continue;
+    auto t = fromDLPack(in.name, in.ref);
+    if (!t)
+      return t.status();
+    if (t->shape != in.like.shape || t->dtype != in.like.dtype)
+      return invalid("operand '{}': expected {}, got {}", in.name, in.like.describe(),
+                     t->describe());
+    in.to = *t;
+  }
+  x.dO = toLogical(x.dO, i.layout);
+  if (x.dLse.defined())
+    x.dLse = lseToLogical(x.dLse, i.layout);
+
+  Gradients result;
+  Results r;
+  r.o = saved.get()->o;
+  r.lse = saved.get()->lse;
+  OutputSet set(x);
+  set.alsoRead(r.o);
+  set.alsoRead(r.lse);
+  set.add("dq", outputs.dq, shaped(i.dtype, x.q.shape, i.layout), r.dq, result.dq);
+  set.add("dk", outputs.dk, shaped(i.dtype, x.k.shape, i.layout), r.dk, result.dk);
+  set.add("dv", outputs.dv, shaped(i.dtype, x.v.shape, i.layout), r.dv, result.dv);
+  if (!outputs.dCaptures.empty() && outputs.dCaptures.size() != x.captures.size())
+    return invalid("expected {} captured gradients (or none), one per captured operand, got {}",
+                   x.captures.size(), outputs.dCaptures.size());
+  r.dCaptures.resize(x.captures.size());
+  result.dCaptures.resize(x.captures.size());
+  for (int64_t c : impl->executable->gradCaptures)
+    set.add(("gradient of " + impl->variant.captures[c].name).c_str(),
+            outputs.dCaptures.empty() ? TensorRef() : outputs.dCaptures[c],
+            Tensor::view(accType(i.dtype), x.captures[c].shape, nullptr), r.dCaptures[c],
+            result.dCaptures[c]);
+  if (set.error)
+    return *set.error;
+  for (Tensor *t : {&r.dq, &r.dk, &r.dv})
+    *t = toLogical(*t, i.layout);
+  if (Status s = impl->executable->backward(x, r, saved.get()->kept); !s)
+    return s;
+  return result;
+}
+
+Result<MemoryEstimate> Kernel::estimate(const Shape &s) const {
+  const InstanceOptions &i = impl->instance;
+  if (s.batch < 0 || s.heads < 0 || s.seqlenQ < 0 || s.seqlenK < 0 || s.heads % i.group)
+    return invalid("expected sizes of at least 0 and a head count that {} divides, got batch {}, "
+                   "heads {}, lengths {} and {}",
+                   i.group, s.batch, s.heads, s.seqlenQ, s.seqlenK);
+  int64_t kvHeads = s.heads / i.group, bytes = byteSize(i.dtype);
+  int64_t q = s.batch * s.heads * s.seqlenQ, k = s.batch * kvHeads * s.seqlenK;
+  MemoryEstimate m;
+  m.inputs = (q * i.headDim + k * (i.headDim + i.headDimV)) * bytes;
+  m.outputs = q * (i.headDimV * bytes + byteSize(accType(i.dtype)));
+  m.gradients = i.gradients ? m.inputs : 0;
+  if (!impl->executable->saved.exists())
+    return m;
+  // Only sizes are looked at: no memory stands behind these views.
+  std::byte nothing[64] = {};
+  Operands x;
+  x.q = Tensor::view(i.dtype, {s.batch, s.heads, s.seqlenQ, i.headDim}, nothing);
+  x.k = Tensor::view(i.dtype, {s.batch, kvHeads, s.seqlenK, i.headDim}, nothing);
+  x.v = Tensor::view(i.dtype, {s.batch, kvHeads, s.seqlenK, i.headDimV}, nothing);
+  if (i.layout == Layout::packed) {
+    x.cuSeqlensQ = x.cuSeqlensK = Tensor::view(DType::i32, {2}, nothing);
+    x.maxSeqlenQ = s.seqlenQ;
+    x.maxSeqlenK = s.seqlenK;
+  }
+  for (const CaptureInfo &c : impl->variant.captures) {
+    DType t = c.dtype == DType::f32 ? accType(i.dtype) : c.dtype;
+    x.captures.push_back(Tensor::view(t, std::vector<int64_t>(c.shape.size(), 1), nothing));
+  }
+  auto sizes = impl->executable->savedShapes(x);
+  if (!sizes)
+    return sizes.status();
+  for (const auto &[type, shape] : *sizes) {
+    int64_t n = byteSize(type);
+    for (int64_t d : shape)
+      n *= d;
+    m.saved += n;
+  }
+  return m;
+}
+
+//===----------------------------------------------------------------------===//
+// Merging
+//===----------------------------------------------------------------------===//
+
+Result<Merged> merge(const std::vector<Part> &parts, const std::string &layoutName,
+                     const Outputs &outputs) {
+  auto layout = parseLayout(layoutName);
+  if (!layout)
+    return layout.status();
+  if (parts.empty())
+    return invalid("expected at least one part to merge, got none");
+  std::vector<Tensor> os, ls;
+  Tensor firstO, firstL;
+  for (size_t n = 0; n < parts.size(); ++n) {
+    auto o = fromDLPack(fmt::format("o of part {}", n), parts[n].o);
+    auto l = fromDLPack(fmt::format("lse of part {}", n), parts[n].lse);
+    if (!o || !l)
+      return o ? l.status() : o.status();
+    if (n == 0) {
+      int64_t rank = *layout == Layout::packed ? 3 : 4;
+      if (o->rank() != rank || !isFloat(o->dtype))
+        return invalid("operand 'o of part 0': expected floats of rank {} for layout {}, got {}",
+                       rank, layoutName, o->describe());
+      firstO = *o;
+      std::vector<int64_t> rows = toLogical(*o, *layout).shape;
+      rows.pop_back();
+      firstL = shaped(accType(o->dtype), rows, *layout);
+    }
+    for (auto [name, got, want] : {std::tuple{"o", &*o, &firstO}, {"lse", &*l, &firstL}})
+      if (got->shape != want->shape || got->dtype != want->dtype)
+        return invalid("operand '{} of part {}': expected {}, got {}", name, n, want->describe(),
+                       got->describe());
+    os.push_back(toLogical(*o, *layout));
+    ls.push_back(lseToLogical(*l, *layout));
+  }
+
+  Merged result;
+  Operands none;
+  OutputSet set(none);
+  for (size_t n = 0; n < parts.size(); ++n) {
+    set.alsoRead(os[n]);
+    set.alsoRead(ls[n]);
+  }
+  Tensor o, lse;
+  set.add("o", outputs.o, firstO, o, result.o);
+  set.add("lse", outputs.lse, firstL, lse, result.lse);
+  if (set.error)
+    return *set.error;
+  o = toLogical(o, *layout);
+  lse = lseToLogical(lse, *layout);
+
+  int64_t dim = o.shape[3];
+  std::vector<double> sum(dim);
+  for (int64_t row = 0, rows = lse.size(); row < rows; ++row) {
+    int64_t i = row % o.shape[2], h = row / o.shape[2] % o.shape[1],
+            b = row / o.shape[2] / o.shape[1];
+    double max = -INFINITY, total = 0;
+    for (const Tensor &l : ls) {
+      double x = l.at({b, h, i});
+      if (x > max || std::isnan(x))
+        max = x;
+    }
+    std::fill(sum.begin(), sum.end(), 0.0);
+    for (size_t n = 0; n < parts.size(); ++n) {
+      double l = ls[n].at({b, h, i});
+      if (l == -INFINITY)
+        continue;
+      double weight = std::exp(l - max);
+      total += weight;
+      for (int64_t c = 0; c < dim; ++c)
+        sum[c] += weight * os[n].at({b, h, i, c});
+    }
+    bool empty = total == 0;
+    for (int64_t c = 0; c < dim; ++c)
+      o.store(o.offset({{b, h, i, c}}), empty ? 0 : sum[c] / total);
+    lse.store(lse.offset({{b, h, i}}), empty ? -INFINITY : max + std::log(total));
+  }
+  return result;
+}
+
+} // namespace fathom
