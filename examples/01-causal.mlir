@@ -5,9 +5,9 @@
 // of it with a slow reference in double precision.
 //
 // RUN: fa-run %s --q %S/data/q.npy --k %S/data/k.npy --v %S/data/v.npy --backward --verify --out %t | FileCheck %s
-// CHECK: o {{.*}}pass
-// CHECK: dq {{.*}}pass
-// CHECK: dk {{.*}}pass
-// CHECK: dv {{.*}}pass
+// CHECK: o {{.*}}ok
+// CHECK: dq {{.*}}ok
+// CHECK: dk {{.*}}ok
+// CHECK: dv {{.*}}ok
 
 fa.variant @causal() causal

@@ -3,7 +3,7 @@
 // the scores that read an entry.
 //
 // RUN: fa-run %s --q %S/data/q.npy --k %S/data/k.npy --v %S/data/v.npy --capture table=%S/data/table.npy --backward --verify --out %t | FileCheck %s
-// CHECK: d_table {{.*}}pass
+// CHECK: d_table {{.*}}ok
 
 fa.variant @relative_bias(%table: tensor<?x?xf32>) causal
 score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
