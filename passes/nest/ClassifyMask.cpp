@@ -52,12 +52,17 @@ public:
     facts[mask] = {0.0, {}};
   }
 
-  /// Success if the iteration has no effect but taking turns; on failure `why`
-  /// names the first op that has one.
+  /// Success if the iteration has no effect but that of `kept`; on failure
+  /// `why` names the first op that has one.
   LogicalResult run(std::string &why);
 
-  /// Ordered additions of zero, and turns that are passed already.
-  SmallVector<Operation *> turns;
+  /// What a skipped iteration still does: an operation on memory, and for a
+  /// store what it writes, a number or a value from outside the iteration.
+  struct Kept {
+    Operation *op;
+    Fact stored;
+  };
+  SmallVector<Kept> kept;
 
 private:
   Fact get(Value v) const;
@@ -65,6 +70,8 @@ private:
   /// True if no entry of `f` is -inf.
   bool isAboveNegInf(const Fact &f);
   Fact evaluate(Operation *op);
+  Fact applyRules(Operation *op, Fact alike);
+  Fact foldNumbers(Operation *op);
   Fact evaluateCompare(arith::CmpFOp op);
   Fact findAlike(Operation *op);
   LogicalResult visitEffects(Operation *op, std::string &why);
@@ -104,6 +111,20 @@ Fact HiddenIteration::get(Value v) const {
     if (auto n = getNumber(constant))
       return {n, {}};
   return {std::nullopt, v};
+}
+
+/// A constant of `type`, a scalar or tile of numbers, each entry `x`.
+TypedAttr makeConstant(Type type, double x) {
+  Type element = getElementTypeOrSelf(type);
+  TypedAttr a;
+  if (auto f = dyn_cast<FloatType>(element))
+    a = FloatAttr::get(f, x);
+  else if (element.isIntOrIndex())
+    a = IntegerAttr::get(element, (int64_t)x);
+  else
+    return {};
+  auto shaped = dyn_cast<ShapedType>(type);
+  return shaped ? cast<TypedAttr>(DenseElementsAttr::get(shaped, Attribute(a))) : a;
 }
 
 bool HiddenIteration::isAboveNegInf(const Fact &f) {
@@ -191,6 +212,31 @@ Fact HiddenIteration::evaluate(Operation *op) {
   Fact alike = findAlike(op);
   if (alike.number)
     return alike;
+  Fact f = applyRules(op, alike);
+  if (f.number)
+    return f;
+  Fact folded = foldNumbers(op);
+  return folded.number ? folded : f;
+}
+
+/// Numbers in, number out, by the op's own folder.
+Fact HiddenIteration::foldNumbers(Operation *op) {
+  SmallVector<Attribute> operands;
+  for (Value v : op->getOperands()) {
+    std::optional<double> n = get(v).number;
+    auto a = n ? makeConstant(v.getType(), *n) : TypedAttr();
+    if (!a)
+      return {};
+    operands.push_back(a);
+  }
+  SmallVector<OpFoldResult> results;
+  if (operands.empty() || !isMemoryEffectFree(op) || failed(op->fold(operands, results)) ||
+      results.size() != 1 || !isa<Attribute>(results[0]))
+    return {};
+  return {getNumber(cast<Attribute>(results[0])), {}};
+}
+
+Fact HiddenIteration::applyRules(Operation *op, Fact alike) {
   auto number = [](double x) { return Fact{x, {}}; };
   auto operand = [&](unsigned i) { return get(op->getOperand(i)); };
   auto n = [&](unsigned i) { return operand(i).number; };
@@ -281,15 +327,22 @@ LogicalResult HiddenIteration::visitEffects(Operation *op, std::string &why) {
   if (auto acc = dyn_cast<AccumulateOp>(op)) {
     if (is(acc.getTile(), 0)) {
       if (acc.getMode() == AccumulateMode::ordered)
-        turns.push_back(op);
+        kept.push_back({op, {}});
       return success();
     }
   } else if (auto scatter = dyn_cast<ScatterAddOp>(op)) {
     if (is(scatter.getTile(), 0))
       return success();
   } else if (isa<PassTurnOp>(op)) {
-    turns.push_back(op);
+    kept.push_back({op, {}});
     return success();
+  } else if (auto store = dyn_cast<StoreOp>(op)) {
+    Fact tile = get(store.getTile());
+    if (tile.number || llvm::is_contained(loop.getRegionIterArgs(), tile.same) ||
+        loop.isDefinedOutsideOfLoop(tile.same)) {
+      kept.push_back({op, tile});
+      return success();
+    }
   } else if (isa<TickOp, LoadOp, GatherOp, memref::LoadOp>(op) || isMemoryEffectFree(op)) {
     return success();
   }
@@ -338,7 +391,7 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
       why.clear();
       if (failed(hidden.run(why)))
         continue;
-      skipHidden(loop, mask, hidden.turns);
+      skipHidden(loop, mask, hidden.kept);
       return;
     }
     if (!why.empty())
@@ -389,37 +442,48 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
     }
   }
 
-  /// Clones the ops of `turns` as fa.pass_turn at `b`.
-  static void passTurns(OpBuilder &b, Block *body, ArrayRef<Operation *> turns, IRMapping &map) {
-    auto cloned = [&](ValueRange values) {
-      SmallVector<Value> r;
-      for (Operation *op : getSlice(values, body))
-        if (!map.contains(op->getResult(0)))
-          b.clone(*op, map);
-      for (Value v : values)
-        r.push_back(map.lookupOrDefault(v));
-      return r;
+  /// What a skipped iteration still does, at `b`.
+  static void emitKept(OpBuilder &b, Block *body, ArrayRef<HiddenIteration::Kept> kept,
+                       IRMapping &map) {
+    auto clone = [&](Operation *op, ValueRange operands) {
+      for (Operation *needed : getSlice(operands, body))
+        if (!map.contains(needed->getResult(0)))
+          b.clone(*needed, map);
+      return b.clone(*op, map);
     };
-    for (Operation *op : turns) {
-      if (auto pass = dyn_cast<PassTurnOp>(op)) {
-        cloned(pass->getOperands());
-        b.clone(*pass, map);
-        continue;
+    for (auto &[op, stored] : kept) {
+      if (auto store = dyn_cast<StoreOp>(op)) {
+        Value tile = stored.same;
+        if (stored.number)
+          tile = arith::ConstantOp::create(
+              b, op->getLoc(), makeConstant(store.getTile().getType(), *stored.number));
+        map.map(store.getTile(), tile);
+        SmallVector<Value> where(op->getOperands().drop_front());
+        clone(op, where);
+      } else if (auto acc = dyn_cast<AccumulateOp>(op)) {
+        SmallVector<Value> where{acc.getTurn(), acc.getTickets()};
+        llvm::append_range(where, acc.getTicketIndices());
+        auto at = ValueRange(where).drop_front(2);
+        OpBuilder::InsertionGuard guard(b);
+        auto turn = PassTurnOp::create(b, op->getLoc(), where[0], where[1], at);
+        b.setInsertionPoint(turn);
+        clone(turn, where);
+        turn.erase();
+      } else {
+        clone(op, op->getOperands());
       }
-      auto acc = cast<AccumulateOp>(op);
-      Value turn = cloned(acc.getTurn())[0];
-      PassTurnOp::create(b, op->getLoc(), turn, acc.getTickets(), cloned(acc.getTicketIndices()));
     }
   }
 
   /// Moves the ops of the body from `first` on under scf.if `cond`; otherwise
-  /// turns are passed and the carried values stay.
-  static void guardRest(scf::ForOp loop, Operation *first, Value cond, ArrayRef<Operation *> turns) {
+  /// only `kept` is done and the carried values stay.
+  static void guardRest(scf::ForOp loop, Operation *first, Value cond,
+                        ArrayRef<HiddenIteration::Kept> kept) {
     Block *body = loop.getBody();
     Operation *yield = body->getTerminator();
     OpBuilder b(first);
     auto guard = scf::IfOp::create(b, loop.getLoc(), loop.getResultTypes(), cond, /*withElseRegion=*/
-                                   loop.getNumResults() != 0 || !turns.empty());
+                                   loop.getNumResults() != 0 || !kept.empty());
     auto clear = [](Block *block) {
       if (!block->empty())
         block->back().erase();
@@ -428,7 +492,7 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
       clear(guard.elseBlock());
       OpBuilder e = OpBuilder::atBlockEnd(guard.elseBlock());
       IRMapping map;
-      passTurns(e, body, turns, map);
+      emitKept(e, body, kept, map);
       scf::YieldOp::create(e, loop.getLoc(), loop.getRegionIterArgs());
     }
     clear(guard.thenBlock());
@@ -439,7 +503,7 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
     yield->setOperands(guard.getResults());
   }
 
-  void skipHidden(scf::ForOp loop, Value mask, ArrayRef<Operation *> turns) {
+  void skipHidden(scf::ForOp loop, Value mask, ArrayRef<HiddenIteration::Kept> kept) {
     hoistScalars(loop);
     MaskAnalysis analysis(mask, loop);
     OpBuilder b(loop);
@@ -451,14 +515,20 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
     if (!tighter && range.exact && analysis.isUnderstood())
       return missed(loop, kName, "the mask hides no whole tile");
 
-    // Hidden iterations at both ends still pass their turns.
-    if (!turns.empty()) {
+    // Iterations that store go on, each under the test; those that take turns
+    // still pass them at both ends.
+    bool stores = llvm::any_of(kept, [](auto &k) { return isa<StoreOp>(k.op); });
+    if (stores) {
+      range.lo = lb, range.hi = ub;
+      range.exact = false;
+      tighter = false;
+    } else if (!kept.empty()) {
       auto passLoop = [&](Value from, Value to) {
         auto pass = scf::ForOp::create(b, loc, from, to, step);
         OpBuilder p = OpBuilder::atBlockBegin(pass.getBody());
         IRMapping map;
         map.map(loop.getInductionVar(), pass.getInductionVar());
-        passTurns(p, body, turns, map);
+        emitKept(p, body, kept, map);
       };
       if (range.lo != lb)
         passLoop(lb, range.lo);
@@ -486,17 +556,18 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
                                   : RankedTensorType::get({t.getDimSize(0)}, t.getElementType());
         any = ReduceOp::create(at, loc, r, ReduceKind::any, any, t.getRank() - 1);
       }
-      guardRest(loop, rest, any, turns);
+      guardRest(loop, rest, any, kept);
     }
     if (!range.exact) {
       Operation *rest = hoistSlice(analysis.getInputs().getArrayRef(), body);
       OpBuilder at(rest);
       Value any = analysis.emitAny(at, loc);
-      guardRest(loop, rest, any, turns);
+      guardRest(loop, rest, any, kept);
     }
     passed(loop, kName,
            Twine(tighter ? "bounds tightened to the tiles that can be visible" : "bounds kept") +
                (range.exact ? "" : ", a test of scalars per tile") +
+               (stores ? ", hidden tiles are only stored" : "") +
                (analysis.isUnderstood() ? "" : ", a test of the mask tile's entries per tile"));
   }
 };
