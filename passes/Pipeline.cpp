@@ -80,22 +80,25 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
       return failure();
     }
   }
-  // The last step to run.
-  size_t end = steps.size();
-  if (!o.stopAfter.empty()) {
-    end = 0;
-    for (size_t i = 0; i < steps.size(); ++i)
-      if (steps[i].pass == o.stopAfter || steps[i].stage == o.stopAfter)
-        end = i + 1;
-    if (!end) {
-      errors << "error: expected a stage (" << names(stageOf) << ") or a pass ("
-             << names(passOf) << ") to stop after, got '" << o.stopAfter << "'\n";
-      return failure();
-    }
-  }
-  for (size_t i = 0; i < steps.size(); ++i) {
+  // The steps from `start` on and before `end` run.
+  auto after = [&](StringRef name, StringRef what) -> FailureOr<size_t> {
+    for (size_t i = steps.size(); i > 0; --i)
+      if (steps[i - 1].pass == name || steps[i - 1].stage == name)
+        return i;
+    errors << "error: expected a stage (" << names(stageOf) << ") or a pass ("
+           << names(passOf) << ") to " << what << " after, got '" << name << "'\n";
+    return failure();
+  };
+  FailureOr<size_t> start = size_t(0), end = steps.size();
+  if (!o.startAfter.empty())
+    start = after(o.startAfter, "start");
+  if (!o.stopAfter.empty())
+    end = after(o.stopAfter, "stop");
+  if (failed(start) || failed(end))
+    return failure();
+  for (size_t i = *start; i < steps.size(); ++i) {
     const PipelineStep &s = steps[i];
-    bool within = i < end;
+    bool within = i < *end;
     bool wanted = within || ((o.map || o.runnable) && s.required);
     if (s.stage == "map")
       wanted = o.map && (within || !o.stopAfter.empty());

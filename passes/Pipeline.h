@@ -42,6 +42,7 @@ struct PipelineOptions {
   bool countTiles = false;
   // Which passes run.
   std::vector<std::string> skip; ///< optional passes to leave out
+  std::string startAfter;        ///< a pass or a stage the input has been through
   std::string stopAfter;         ///< a pass or a stage; empty: all
   bool partition = true;         ///< cut the joint function in two
   bool map = true;               ///< end with the map stage

@@ -30,7 +30,11 @@ int64_t bytesOf(Type t) {
 }
 
 /// Product that sticks at the largest value.
-int64_t times(int64_t a, int64_t b) { return llvm::SaturatingMultiply((uint64_t)a, (uint64_t)b) > INT64_MAX ? INT64_MAX : a * b; }
+int64_t times(int64_t a, int64_t b) {
+  return llvm::SaturatingMultiply((uint64_t)a, (uint64_t)b) > INT64_MAX
+             ? INT64_MAX
+             : a * b;
+}
 
 std::string str(Type t) {
   std::string s;
@@ -40,7 +44,9 @@ std::string str(Type t) {
 
 class Counter {
 public:
-  Counter(func::FuncOp func, const ProblemSize &size) : func(func) { bind(size); }
+  Counter(func::FuncOp func, const ProblemSize &size) : func(func) {
+    bind(size);
+  }
 
   LogicalResult run() { return runBlock(func.getBody().front(), 1); }
   FunctionCount take();
@@ -63,8 +69,9 @@ private:
   LogicalResult runIf(scf::IfOp op, int64_t n);
   LogicalResult runNestDim(NestOp nest, unsigned dim, int64_t n);
   /// Runs `body` for the values of an induction variable.
-  LogicalResult runRange(Value iv, ValueRange carried, int64_t lower, int64_t upper,
-                         int64_t step, int64_t n, function_ref<LogicalResult(int64_t)> body);
+  LogicalResult runRange(Value iv, ValueRange carried, int64_t lower,
+                         int64_t upper, int64_t step, int64_t n,
+                         function_ref<LogicalResult(int64_t)> body);
   bool steersControl(ValueRange seeds);
 
   Number evaluate(Operation &op) const;
@@ -93,6 +100,7 @@ private:
   SmallVector<std::string> nestNames;
   int64_t held = 0, workspace = 0;
   bool upperBound = false;
+  std::optional<int64_t> forwardNests;
 };
 } // namespace
 
@@ -105,9 +113,12 @@ private:
 void Counter::bind(const ProblemSize &size) {
   auto args = func.getArguments();
   auto memref = [&](unsigned i) {
-    return i < args.size() ? dyn_cast<MemRefType>(args[i].getType()) : MemRefType();
+    return i < args.size() ? dyn_cast<MemRefType>(args[i].getType())
+                           : MemRefType();
   };
-  auto scalar = [&](unsigned i) { return i < args.size() && args[i].getType().isIndex(); };
+  auto scalar = [&](unsigned i) {
+    return i < args.size() && args[i].getType().isIndex();
+  };
   auto lengths = [&](unsigned i) {
     MemRefType t = memref(i);
     return t && t.getRank() == 1 && t.getElementType().isInteger(32);
@@ -121,7 +132,8 @@ void Counter::bind(const ProblemSize &size) {
     if (!type)
       continue;
     bool key = i == 1 || i == 2;
-    SmallVector<int64_t> guess = {b, key ? size.kvHeads : size.heads, key ? sk : sq, sk};
+    SmallVector<int64_t> guess = {b, key ? size.kvHeads : size.heads,
+                                  key ? sk : sq, sk};
     if (type.getRank() == 1)
       guess = {size.heads};
     else if (type.getRank() == 2)
@@ -185,10 +197,11 @@ bool Counter::steersControl(ValueRange seeds) {
   return false;
 }
 
-LogicalResult Counter::runRange(Value iv, ValueRange carried, int64_t lower, int64_t upper,
-                                int64_t step, int64_t n,
+LogicalResult Counter::runRange(Value iv, ValueRange carried, int64_t lower,
+                                int64_t upper, int64_t step, int64_t n,
                                 function_ref<LogicalResult(int64_t)> body) {
-  int64_t trips = upper > lower ? llvm::divideCeil((uint64_t)(upper - lower), step) : 0;
+  int64_t trips =
+      upper > lower ? llvm::divideCeil((uint64_t)(upper - lower), step) : 0;
   SmallVector<Value> seeds = {iv};
   llvm::append_range(seeds, carried);
   if (steersControl(seeds)) {
@@ -216,9 +229,11 @@ LogicalResult Counter::runFor(scf::ForOp loop, int64_t n) {
   Number lower = get(loop.getLowerBound()), upper = get(loop.getUpperBound()),
          step = get(loop.getStep());
   if (!lower || !upper || !step || *step < 1)
-    return loop.emitOpError("expected bounds that follow from the problem size, "
-                            "cannot count its trips");
-  for (auto [arg, init] : llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs()))
+    return loop.emitOpError(
+        "expected bounds that follow from the problem size, "
+        "cannot count its trips");
+  for (auto [arg, init] :
+       llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs()))
     set(arg, get(init));
   SmallVector<Value> carried;
   for (Value arg : loop.getRegionIterArgs())
@@ -236,7 +251,8 @@ LogicalResult Counter::runFor(scf::ForOp loop, int64_t n) {
       set(arg, l);
     return success();
   };
-  if (failed(runRange(loop.getInductionVar(), carried, *lower, *upper, *step, n, body)))
+  if (failed(runRange(loop.getInductionVar(), carried, *lower, *upper, *step, n,
+                      body)))
     return failure();
   for (auto [r, l] : llvm::zip(loop.getResults(), last))
     set(r, l);
@@ -247,7 +263,8 @@ static int64_t weigh(Region &region) {
   int64_t weight = 0;
   region.walk([&](DotOp dot) {
     auto a = cast<RankedTensorType>(dot.getA().getType());
-    weight += a.getNumElements() * cast<RankedTensorType>(dot.getAcc().getType()).getDimSize(1);
+    weight += a.getNumElements() *
+              cast<RankedTensorType>(dot.getAcc().getType()).getDimSize(1);
   });
   return weight;
 }
@@ -264,7 +281,8 @@ LogicalResult Counter::runIf(scf::IfOp op, int64_t n) {
     return success();
   if (failed(runBlock(side.front(), n)))
     return failure();
-  for (auto [r, v] : llvm::zip(op.getResults(), side.front().getTerminator()->getOperands()))
+  for (auto [r, v] :
+       llvm::zip(op.getResults(), side.front().getTerminator()->getOperands()))
     set(r, get(v));
   return success();
 }
@@ -274,8 +292,9 @@ LogicalResult Counter::runNestDim(NestOp nest, unsigned dim, int64_t n) {
     return runBlock(*nest.getBlock(), n);
   Number bound = get(nest.getBounds()[dim]);
   if (!bound)
-    return nest.emitOpError("expected bounds that follow from the problem size, cannot "
-                            "count the trips of dim ")
+    return nest.emitOpError(
+               "expected bounds that follow from the problem size, cannot "
+               "count the trips of dim ")
            << dim;
   return runRange(nest.getIv(dim), {}, 0, *bound, nest.getSteps()[dim], n,
                   [&](int64_t m) { return runNestDim(nest, dim + 1, m); });
@@ -299,7 +318,8 @@ Number Counter::evaluate(Operation &op) const {
   };
   auto divide = [&](auto fn) {
     return binary([&](int64_t a, int64_t b) {
-      return b == 0 || (b == -1 && a == INT64_MIN) ? Number() : Number(fn(a, b));
+      return b == 0 || (b == -1 && a == INT64_MIN) ? Number()
+                                                   : Number(fn(a, b));
     });
   };
   using A = int64_t;
@@ -308,17 +328,35 @@ Number Counter::evaluate(Operation &op) const {
         auto v = dyn_cast<IntegerAttr>(c.getValue());
         if (!v || v.getValue().getSignificantBits() > 64)
           return {};
-        return v.getType().isInteger(1) ? v.getValue().getZExtValue() : v.getValue().getSExtValue();
+        return v.getType().isInteger(1) ? v.getValue().getZExtValue()
+                                        : v.getValue().getSExtValue();
       })
-      .Case([&](arith::AddIOp) { return checked([](A a, A b, A *r) { return (bool)llvm::AddOverflow(a, b, *r); }); })
-      .Case([&](arith::SubIOp) { return checked([](A a, A b, A *r) { return (bool)llvm::SubOverflow(a, b, *r); }); })
-      .Case([&](arith::MulIOp) { return checked([](A a, A b, A *r) { return (bool)llvm::MulOverflow(a, b, *r); }); })
-      .Case<arith::DivSIOp, arith::DivUIOp>([&](auto) { return divide([](A a, A b) { return a / b; }); })
-      .Case<arith::CeilDivSIOp, arith::CeilDivUIOp>([&](auto) { return divide([](A a, A b) { return llvm::divideCeilSigned(a, b); }); })
-      .Case([&](arith::FloorDivSIOp) { return divide([](A a, A b) { return llvm::divideFloorSigned(a, b); }); })
-      .Case<arith::RemSIOp, arith::RemUIOp>([&](auto) { return divide([](A a, A b) { return a % b; }); })
-      .Case<arith::MaxSIOp, arith::MaxUIOp>([&](auto) { return binary([](A a, A b) { return std::max(a, b); }); })
-      .Case<arith::MinSIOp, arith::MinUIOp>([&](auto) { return binary([](A a, A b) { return std::min(a, b); }); })
+      .Case([&](arith::AddIOp) {
+        return checked(
+            [](A a, A b, A *r) { return (bool)llvm::AddOverflow(a, b, *r); });
+      })
+      .Case([&](arith::SubIOp) {
+        return checked(
+            [](A a, A b, A *r) { return (bool)llvm::SubOverflow(a, b, *r); });
+      })
+      .Case([&](arith::MulIOp) {
+        return checked(
+            [](A a, A b, A *r) { return (bool)llvm::MulOverflow(a, b, *r); });
+      })
+      .Case<arith::DivSIOp, arith::DivUIOp>(
+          [&](auto) { return divide([](A a, A b) { return a / b; }); })
+      .Case<arith::CeilDivSIOp, arith::CeilDivUIOp>([&](auto) {
+        return divide([](A a, A b) { return llvm::divideCeilSigned(a, b); });
+      })
+      .Case([&](arith::FloorDivSIOp) {
+        return divide([](A a, A b) { return llvm::divideFloorSigned(a, b); });
+      })
+      .Case<arith::RemSIOp, arith::RemUIOp>(
+          [&](auto) { return divide([](A a, A b) { return a % b; }); })
+      .Case<arith::MaxSIOp, arith::MaxUIOp>(
+          [&](auto) { return binary([](A a, A b) { return std::max(a, b); }); })
+      .Case<arith::MinSIOp, arith::MinUIOp>(
+          [&](auto) { return binary([](A a, A b) { return std::min(a, b); }); })
       .Case([&](arith::AndIOp) -> Number {
         Number a = get(op.getOperand(0)), b = get(op.getOperand(1));
         if ((a && *a == 0) || (b && *b == 0))
@@ -332,22 +370,26 @@ Number Counter::evaluate(Operation &op) const {
           return 1;
         return a && b ? Number(*a | *b) : Number();
       })
-      .Case([&](arith::XOrIOp) { return binary([](A a, A b) { return a ^ b; }); })
+      .Case(
+          [&](arith::XOrIOp) { return binary([](A a, A b) { return a ^ b; }); })
       .Case([&](arith::CmpIOp c) {
         return binary([&](A a, A b) -> Number {
-          return arith::applyCmpPredicate(c.getPredicate(), APInt(64, a, true), APInt(64, b, true));
+          return arith::applyCmpPredicate(c.getPredicate(), APInt(64, a, true),
+                                          APInt(64, b, true));
         });
       })
       .Case([&](arith::SelectOp s) -> Number {
         Number c = get(s.getCondition());
         return c ? get(*c ? s.getTrueValue() : s.getFalseValue()) : Number();
       })
-      .Case<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(
+      .Case<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtSIOp,
+            arith::ExtUIOp, arith::TruncIOp>(
           [&](auto) { return get(op.getOperand(0)); })
       .Case([&](memref::DimOp d) -> Number {
         Number i = get(d.getIndex());
         auto it = sizes.find(d.getSource());
-        if (!i || it == sizes.end() || *i < 0 || *i >= (int64_t)it->second.size())
+        if (!i || it == sizes.end() || *i < 0 ||
+            *i >= (int64_t)it->second.size())
           return {};
         return it->second[*i];
       })
@@ -410,7 +452,8 @@ Counter::Access &Counter::access(Value buffer) {
   Value root = it == roots.end() ? buffer : it->second;
   Access &a = accesses[root];
   if (a.count.elementType.empty())
-    a.count.elementType = str(cast<MemRefType>(root.getType()).getElementType());
+    a.count.elementType =
+        str(cast<MemRefType>(root.getType()).getElementType());
   return a;
 }
 
@@ -427,8 +470,9 @@ void Counter::touch(Value buffer, int64_t bytes, bool read, bool write) {
   }
 }
 
-void Counter::tileAccess(Value buffer, RankedTensorType tile, ValueRange indices,
-                         ValueRange limits, int64_t n, bool read, bool write) {
+void Counter::tileAccess(Value buffer, RankedTensorType tile,
+                         ValueRange indices, ValueRange limits, int64_t n,
+                         bool read, bool write) {
   auto type = cast<MemRefType>(buffer.getType());
   int64_t entries = 1, lead = type.getRank() - tile.getRank();
   SmallVector<int64_t> extents(type.getRank(), 0);
@@ -445,21 +489,25 @@ void Counter::tileAccess(Value buffer, RankedTensorType tile, ValueRange indices
   }
   if (entries == 0)
     return;
-  touch(buffer, times(n, entries * bytesOf(type.getElementType())), read, write);
+  touch(buffer, times(n, entries * bytesOf(type.getElementType())), read,
+        write);
   Access &a = access(buffer);
   if (!roots.contains(buffer)) {
     a.extents.resize(type.getRank(), 0);
     for (auto [seen, e] : llvm::zip(a.extents, extents))
       seen = std::max(seen, e);
   }
-  a.count.square |= tile.getRank() == 2 && tile.getDimSize(0) > 1 && tile.getDimSize(1) > 1 &&
-                    type.isDynamicDim(lead) && type.isDynamicDim(lead + 1);
+  a.count.square |= tile.getRank() == 2 && tile.getDimSize(0) > 1 &&
+                    tile.getDimSize(1) > 1 && type.isDynamicDim(lead) &&
+                    type.isDynamicDim(lead + 1);
 }
 
 LogicalResult Counter::runOp(Operation &op, int64_t n) {
   auto tile = [](Value v) { return cast<RankedTensorType>(v.getType()); };
   auto entries = [&](Value buffer, Value t) {
-    return times(n, tile(t).getNumElements() * bytesOf(cast<MemRefType>(buffer.getType()).getElementType()));
+    return times(
+        n, tile(t).getNumElements() *
+               bytesOf(cast<MemRefType>(buffer.getType()).getElementType()));
   };
   if (auto loop = dyn_cast<scf::ForOp>(op))
     return runFor(loop, n);
@@ -469,7 +517,8 @@ LogicalResult Counter::runOp(Operation &op, int64_t n) {
     return op.emitOpError("expected loops with bounds, cannot count its trips");
   if (auto nest = dyn_cast<NestOp>(op)) {
     auto label = nest.getLabel();
-    nestNames.push_back(label ? label->str() : "nest " + std::to_string(nestNames.size()));
+    nestNames.push_back(label ? label->str()
+                              : "nest " + std::to_string(nestNames.size()));
     return runNestDim(nest, 0, n);
   }
 
@@ -477,23 +526,32 @@ LogicalResult Counter::runOp(Operation &op, int64_t n) {
     RankedTensorType a = tile(dot.getA()), c = tile(dot.getAcc());
     DotCount &count = dots[&op];
     count.nest = nestNames.empty() ? "" : nestNames.back();
-    count.m = c.getDimSize(0), count.n = c.getDimSize(1), count.k = a.getDimSize(1);
+    count.m = c.getDimSize(0), count.n = c.getDimSize(1),
+    count.k = a.getDimSize(1);
     count.type = str(a.getElementType());
     count.times += n;
   } else if (auto load = dyn_cast<LoadOp>(op)) {
-    tileAccess(load.getBuffer(), tile(load.getTile()), load.getIndices(), load.getLimits(), n, true, false);
+    tileAccess(load.getBuffer(), tile(load.getTile()), load.getIndices(),
+               load.getLimits(), n, true, false);
   } else if (auto store = dyn_cast<StoreOp>(op)) {
-    tileAccess(store.getBuffer(), tile(store.getTile()), store.getIndices(), store.getLimits(), n, false, true);
+    tileAccess(store.getBuffer(), tile(store.getTile()), store.getIndices(),
+               store.getLimits(), n, false, true);
   } else if (auto acc = dyn_cast<AccumulateOp>(op)) {
-    tileAccess(acc.getBuffer(), tile(acc.getTile()), acc.getIndices(), acc.getLimits(), n, true, true);
+    tileAccess(acc.getBuffer(), tile(acc.getTile()), acc.getIndices(),
+               acc.getLimits(), n, true, true);
   } else if (auto gather = dyn_cast<GatherOp>(op)) {
-    touch(gather.getBuffer(), entries(gather.getBuffer(), gather.getResult()), true, false);
+    touch(gather.getBuffer(), entries(gather.getBuffer(), gather.getResult()),
+          true, false);
   } else if (auto scatter = dyn_cast<ScatterAddOp>(op)) {
-    touch(scatter.getBuffer(), entries(scatter.getBuffer(), scatter.getTile()), true, true);
+    touch(scatter.getBuffer(), entries(scatter.getBuffer(), scatter.getTile()),
+          true, true);
   } else if (auto load = dyn_cast<memref::LoadOp>(op)) {
     touch(load.getMemRef(), times(n, bytesOf(load.getType())), true, false);
   } else if (auto store = dyn_cast<memref::StoreOp>(op)) {
-    touch(store.getMemRef(), times(n, bytesOf(store.getValue().getType())), false, true);
+    touch(store.getMemRef(), times(n, bytesOf(store.getValue().getType())),
+          false, true);
+  } else if (isa<ForwardEndOp>(op)) {
+    forwardNests = nestNames.size();
   } else if (auto dealloc = dyn_cast<memref::DeallocOp>(op)) {
     held -= access(dealloc.getMemref()).count.bytes;
   }
@@ -505,7 +563,8 @@ LogicalResult Counter::runOp(Operation &op, int64_t n) {
     a.count.sizes.clear();
     for (Number d : sizes[alloc.getMemref()]) {
       if (!d || *d < 0)
-        return alloc.emitOpError("expected sizes that follow from the problem size");
+        return alloc.emitOpError(
+            "expected sizes that follow from the problem size");
       a.count.sizes.push_back(*d);
       a.count.bytes = times(a.count.bytes, *d);
     }
@@ -526,12 +585,15 @@ FunctionCount Counter::take() {
   f.name = func.getName().str();
   f.workspace = workspace;
   f.upperBound = upperBound;
+  f.forwardNests = forwardNests;
   for (auto &[op, dot] : dots)
     f.dots.push_back(dot);
   unsigned allocs = 0;
   for (auto &[buffer, a] : accesses) {
     BufferCount &c = a.count;
-    auto name = [&](int64_t n) { return n < 0 ? std::string("function") : nestNames[n]; };
+    auto name = [&](int64_t n) {
+      return n < 0 ? std::string("function") : nestNames[n];
+    };
     for (int64_t w : a.writers)
       c.writers.push_back(name(w));
     for (int64_t r : a.readers)
@@ -591,14 +653,16 @@ int64_t FunctionCount::bytesOnce() const {
   return sum;
 }
 
-FailureOr<FunctionCount> fathom::countFunction(func::FuncOp func, const ProblemSize &size) {
+FailureOr<FunctionCount> fathom::countFunction(func::FuncOp func,
+                                               const ProblemSize &size) {
   Counter counter(func, size);
   if (failed(counter.run()))
     return failure();
   return counter.take();
 }
 
-FailureOr<SmallVector<int64_t>> fathom::evaluateResults(func::FuncOp func, const ProblemSize &size) {
+FailureOr<SmallVector<int64_t>>
+fathom::evaluateResults(func::FuncOp func, const ProblemSize &size) {
   Counter counter(func, size);
   if (failed(counter.run()))
     return failure();
@@ -606,7 +670,8 @@ FailureOr<SmallVector<int64_t>> fathom::evaluateResults(func::FuncOp func, const
   for (Value v : func.getBody().front().getTerminator()->getOperands()) {
     Number n = counter.get(v);
     if (!n)
-      return func.emitOpError("expected results that follow from the problem size");
+      return func.emitOpError(
+          "expected results that follow from the problem size");
     values.push_back(*n);
   }
   return values;

@@ -53,6 +53,10 @@ struct BufferCount {
   /// Positions of the first writing and the last reading nest, -1 for none.
   int64_t firstWriter = -1, lastReader = -1;
 
+  /// Written before nest `cut` and read by it or a later one.
+  bool crosses(int64_t cut) const {
+    return firstWriter >= 0 && firstWriter < cut && lastReader >= cut;
+  }
   /// Written by one nest and read by a later one.
   bool crosses() const { return firstWriter >= 0 && lastReader > firstWriter; }
 };
@@ -63,6 +67,8 @@ struct FunctionCount {
   std::vector<BufferCount> buffers;
   /// The most that allocations hold at one time.
   int64_t workspace = 0;
+  /// In a joint function, how many nests the forward has.
+  std::optional<int64_t> forwardNests;
   /// A branch hangs on data: the heavier side was counted each time.
   bool upperBound = false;
 

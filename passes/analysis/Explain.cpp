@@ -32,8 +32,7 @@ public:
     entry.kind = r.getRemarkType() == llvm::remarks::Type::Passed   ? "changed"
                  : r.getRemarkType() == llvm::remarks::Type::Missed ? "missed"
                                                                     : "note";
-    StringRef category = r.getCategoryName();
-    entry.pass = (category.empty() ? r.getRemarkName() : category).str();
+    entry.pass = r.getRemarkName().str();
     for (const auto &arg : r.getArgs()) {
       if (!entry.text.empty())
         entry.text += ", ";
@@ -49,9 +48,11 @@ private:
 };
 } // namespace
 
-LogicalResult fathom::collectRemarks(MLIRContext &context, std::vector<PassRemark> &out) {
+LogicalResult fathom::collectRemarks(MLIRContext &context,
+                                     std::vector<PassRemark> &out) {
   remark::RemarkCategories categories;
-  categories.all = ".*";
+  categories.all = categories.passed = categories.missed = categories.analysis =
+      categories.failed = ".*";
   return remark::enableOptimizationRemarks(
       context, std::make_unique<Collector>(out),
       std::make_unique<remark::RemarkEmittingPolicyAll>(), categories);
@@ -64,8 +65,9 @@ LogicalResult fathom::collectRemarks(MLIRContext &context, std::vector<PassRemar
 /// Appends what `forward` hands to the backward: its arguments from the first
 /// output on. `@NAME.saved` has the arguments before that one, and gives the
 /// sizes of what follows O and L.
-static LogicalResult appendKept(ModuleOp module, const FunctionCount &forward, StringRef name,
-                                const ProblemSize &size, std::vector<BufferCount> &kept) {
+static LogicalResult appendKept(ModuleOp module, const FunctionCount &forward,
+                                StringRef name, const ProblemSize &size,
+                                std::vector<BufferCount> &kept) {
   auto saved = module.lookupSymbol<func::FuncOp>((name + ".saved").str());
   if (!saved)
     return success();
@@ -79,7 +81,9 @@ static LogicalResult appendKept(ModuleOp module, const FunctionCount &forward, S
       continue;
     BufferCount k = b;
     unsigned position = *b.argument - outputs;
-    k.name = position == 0 ? "O" : position == 1 ? "L" : "saved " + std::to_string(position - 2);
+    k.name = position == 0   ? "O"
+             : position == 1 ? "L"
+                             : "saved " + std::to_string(position - 2);
     kept.push_back(k);
   }
   llvm::sort(kept, [](auto &a, auto &b) { return a.argument < b.argument; });
@@ -99,22 +103,27 @@ static LogicalResult appendKept(ModuleOp module, const FunctionCount &forward, S
   return success();
 }
 
-FailureOr<ExplainColumn> fathom::countModule(ModuleOp module, const ProblemSize &size,
-                                             StringRef title) {
+FailureOr<ExplainColumn>
+fathom::countModule(ModuleOp module, const ProblemSize &size, StringRef title) {
   ExplainColumn column;
   column.title = title.str();
   for (auto func : module.getOps<func::FuncOp>()) {
-    if (func.getBody().walk([](NestOp) { return WalkResult::interrupt(); }).wasInterrupted()) {
+    if (func.getBody()
+            .walk([](NestOp) { return WalkResult::interrupt(); })
+            .wasInterrupted()) {
       FailureOr<FunctionCount> count = countFunction(func, size);
       if (failed(count))
         return failure();
       StringRef name = func.getName();
       if (name.consume_back(".fwd")) {
+        column.cut = true;
         if (failed(appendKept(module, *count, name, size, column.kept)))
           return failure();
       } else if (!name.ends_with(".bwd")) {
+        column.cut |= count->forwardNests.has_value();
         for (const BufferCount &b : count->buffers)
-          if (b.crosses())
+          if (count->forwardNests ? b.crosses(*count->forwardNests)
+                                  : b.crosses())
             column.kept.push_back(b);
       }
       column.functions.push_back(std::move(*count));
@@ -163,7 +172,8 @@ struct Roofline {
 } // namespace
 
 static Roofline roofline(const FunctionCount &f, const Device &d) {
-  return {f.flops() / (d.tflops * 1e12), (f.bytesRead() + f.bytesWritten()) / (d.gbs * 1e9),
+  return {f.flops() / (d.tflops * 1e12),
+          (f.bytesRead() + f.bytesWritten()) / (d.gbs * 1e9),
           f.bytesOnce() / (d.gbs * 1e9)};
 }
 
@@ -180,7 +190,8 @@ static std::string shapeOf(const BufferCount &b) {
 }
 
 /// The functions of a column by what is left of their names after the variant's.
-static const FunctionCount *find(const ExplainColumn &column, StringRef suffix, StringRef name) {
+static const FunctionCount *find(const ExplainColumn &column, StringRef suffix,
+                                 StringRef name) {
   for (const FunctionCount &f : column.functions)
     if (f.name == (name + suffix).str())
       return &f;
@@ -188,7 +199,9 @@ static const FunctionCount *find(const ExplainColumn &column, StringRef suffix, 
 }
 
 static StringRef titleOf(StringRef function) {
-  return function.ends_with(".fwd") ? "forward" : function.ends_with(".bwd") ? "backward" : function;
+  return function.ends_with(".fwd")   ? "forward"
+         : function.ends_with(".bwd") ? "backward"
+                                      : function;
 }
 
 /// The part of a function's name before its stage.
@@ -201,9 +214,11 @@ static std::string stem(StringRef function) {
 void fathom::printReport(const ExplainReport &report, raw_ostream &os) {
   const ProblemSize &s = report.size;
   const Device &dev = report.device;
-  os << fmt::format("@{}: batch {}, heads {}, kv heads {}, seqlen q {}, seqlen k {}\n", report.name,
-                    s.batch, s.heads, s.kvHeads, s.seqlenQ, s.seqlenK);
-  os << fmt::format("device: {}, {} TFLOP/s, {} GB/s\n", dev.name, dev.tflops, dev.gbs);
+  os << fmt::format(
+      "@{}: batch {}, heads {}, kv heads {}, seqlen q {}, seqlen k {}\n",
+      report.name, s.batch, s.heads, s.kvHeads, s.seqlenQ, s.seqlenK);
+  os << fmt::format("device: {}, {} TFLOP/s, {} GB/s\n", dev.name, dev.tflops,
+                    dev.gbs);
   if (!report.schedule.empty())
     os << "schedule: " << report.schedule << "\n";
   os << "\n";
@@ -215,7 +230,8 @@ void fathom::printReport(const ExplainReport &report, raw_ostream &os) {
     os << "\n";
   };
   row("", [&](const ExplainColumn &c) {
-    bool mark = report.columns.size() > 1 && &c == &report.columns[report.chosen];
+    bool mark =
+        report.columns.size() > 1 && &c == &report.columns[report.chosen];
     return c.title + (mark ? " *" : "");
   });
   const ExplainColumn &chosen = report.columns[report.chosen];
@@ -233,15 +249,20 @@ void fathom::printReport(const ExplainReport &report, raw_ostream &os) {
     line("  products", [](F g) { return asFlops(g.flops()); });
     line("  read", [](F g) { return asBytes(g.bytesRead()); });
     line("  written", [](F g) { return asBytes(g.bytesWritten()); });
-    line("  N x N buffers", [](F g) { return asBytes(squareBytes(g.buffers)); });
+    line("  N x N buffers",
+         [](F g) { return asBytes(squareBytes(g.buffers)); });
     line("  peak workspace", [](F g) { return asBytes(g.workspace); });
-    line("  FLOP per byte", [](F g) { return fmt::format("{:.1f}", intensity(g)); });
-    line("  roofline, no cache", [&](F g) { return asTime(roofline(g, dev).slow()); });
-    line("  roofline, each byte once", [&](F g) { return asTime(roofline(g, dev).fast()); });
+    line("  FLOP per byte",
+         [](F g) { return fmt::format("{:.1f}", intensity(g)); });
+    line("  roofline, no cache",
+         [&](F g) { return asTime(roofline(g, dev).slow()); });
+    line("  roofline, each byte once",
+         [&](F g) { return asTime(roofline(g, dev).fast()); });
     upperBound |= f.upperBound;
   }
-  os << (chosen.functions.size() > 1 ? "kept for the backward\n" : "kept between nests\n");
-  row("  N x N", [](const ExplainColumn &c) { return asBytes(squareBytes(c.kept)); });
+  os << (chosen.cut ? "kept for the backward\n" : "kept between nests\n");
+  row("  N x N",
+      [](const ExplainColumn &c) { return asBytes(squareBytes(c.kept)); });
   for (const BufferCount &b : chosen.kept)
     if (!b.square)
       row("  " + b.name, [&](const ExplainColumn &c) -> std::string {
@@ -258,23 +279,33 @@ void fathom::printReport(const ExplainReport &report, raw_ostream &os) {
       continue;
     os << "\nkept, " << c.title << "\n";
     for (const BufferCount &b : c.kept)
-      os << fmt::format("  {:<8} {:>10}  {}{}, written in {}\n", b.name, asBytes(b.bytes),
-                        shapeOf(b), b.square ? " (N x N)" : "", fmt::join(b.writers, ", "));
+      os << fmt::format("  {:<8} {:>10}  {}{}, written in {}\n", b.name,
+                        asBytes(b.bytes), shapeOf(b),
+                        b.square ? " (N x N)" : "", fmt::join(b.writers, ", "));
   }
   for (const FunctionCount &f : chosen.functions) {
     os << "\n" << titleOf(f.name) << ": products\n";
     for (const DotCount &d : f.dots)
-      os << fmt::format("  {:<20} {:>4} x {:<4} k {:<4} {:<5} {:>12} times {:>14}\n", d.nest, d.m,
-                        d.n, d.k, d.type, d.times, asFlops(d.flops()));
+      os << fmt::format(
+          "  {:<20} {:>4} x {:<4} k {:<4} {:<5} {:>12} times {:>14}\n", d.nest,
+          d.m, d.n, d.k, d.type, d.times, asFlops(d.flops()));
     os << titleOf(f.name) << ": memory\n";
     for (const BufferCount &b : f.buffers)
-      os << fmt::format("  {:<8} {:<28} {:>10} read {:>10} written{}\n", b.name, shapeOf(b),
-                        asBytes(b.read), asBytes(b.written), b.square ? ", N x N" : "");
+      os << fmt::format("  {:<8} {:<28} {:>10} read {:>10} written{}\n", b.name,
+                        shapeOf(b), asBytes(b.read), asBytes(b.written),
+                        b.square ? ", N x N" : "");
   }
   if (!chosen.remarks.empty())
     os << "\npasses\n";
-  for (const PassRemark &r : chosen.remarks)
-    os << fmt::format("  {:<28} {:<8} {}\n", r.pass, r.kind, r.text);
+  for (size_t i = 0, next; i < chosen.remarks.size(); i = next) {
+    const PassRemark &r = chosen.remarks[i];
+    for (next = i + 1;
+         next < chosen.remarks.size() && chosen.remarks[next] == r;)
+      ++next;
+    std::string often =
+        next - i > 1 ? fmt::format(" ({} times)", next - i) : "";
+    os << fmt::format("  {:<28} {:<8} {}{}\n", r.pass, r.kind, r.text, often);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -308,8 +339,13 @@ static llvm::json::Array toJson(ArrayRef<BufferCount> buffers) {
 static llvm::json::Object toJson(const FunctionCount &f, const Device &device) {
   llvm::json::Array products;
   for (const DotCount &d : f.dots)
-    products.push_back(llvm::json::Object{{"nest", d.nest}, {"m", d.m}, {"n", d.n}, {"k", d.k},
-                                          {"type", d.type}, {"times", d.times}, {"flops", d.flops()}});
+    products.push_back(llvm::json::Object{{"nest", d.nest},
+                                          {"m", d.m},
+                                          {"n", d.n},
+                                          {"k", d.k},
+                                          {"type", d.type},
+                                          {"times", d.times},
+                                          {"flops", d.flops()}});
   Roofline r = roofline(f, device);
   return llvm::json::Object{
       {"name", f.name},
@@ -322,8 +358,10 @@ static llvm::json::Object toJson(const FunctionCount &f, const Device &device) {
       {"upper_bound", f.upperBound},
       {"products", std::move(products)},
       {"buffers", toJson(ArrayRef(f.buffers))},
-      {"roofline", llvm::json::Object{{"compute_s", r.compute}, {"traffic_s", r.traffic},
-                                      {"traffic_once_s", r.once}, {"no_cache_s", r.slow()},
+      {"roofline", llvm::json::Object{{"compute_s", r.compute},
+                                      {"traffic_s", r.traffic},
+                                      {"traffic_once_s", r.once},
+                                      {"no_cache_s", r.slow()},
                                       {"each_byte_once_s", r.fast()}}}};
 }
 
@@ -335,19 +373,25 @@ llvm::json::Value fathom::reportToJson(const ExplainReport &report) {
     for (const FunctionCount &f : c.functions)
       functions.push_back(toJson(f, report.device));
     for (const PassRemark &r : c.remarks)
-      remarks.push_back(llvm::json::Object{{"pass", r.pass}, {"kind", r.kind}, {"text", r.text}});
-    policies.push_back(llvm::json::Object{{"p", c.title},
-                                          {"chosen", &c == &report.columns[report.chosen]},
-                                          {"kept_n_by_n_bytes", squareBytes(c.kept)},
-                                          {"kept", toJson(ArrayRef(c.kept))},
-                                          {"functions", std::move(functions)},
-                                          {"passes", std::move(remarks)}});
+      remarks.push_back(llvm::json::Object{
+          {"pass", r.pass}, {"kind", r.kind}, {"text", r.text}});
+    policies.push_back(
+        llvm::json::Object{{"p", c.title},
+                           {"chosen", &c == &report.columns[report.chosen]},
+                           {"kept_n_by_n_bytes", squareBytes(c.kept)},
+                           {"kept", toJson(ArrayRef(c.kept))},
+                           {"functions", std::move(functions)},
+                           {"passes", std::move(remarks)}});
   }
   return llvm::json::Object{
       {"name", report.name},
-      {"size", llvm::json::Object{{"batch", s.batch}, {"heads", s.heads}, {"kv_heads", s.kvHeads},
-                                  {"seqlen_q", s.seqlenQ}, {"seqlen_k", s.seqlenK}}},
-      {"device", llvm::json::Object{{"name", report.device.name}, {"tflops", report.device.tflops},
+      {"size", llvm::json::Object{{"batch", s.batch},
+                                  {"heads", s.heads},
+                                  {"kv_heads", s.kvHeads},
+                                  {"seqlen_q", s.seqlenQ},
+                                  {"seqlen_k", s.seqlenK}}},
+      {"device", llvm::json::Object{{"name", report.device.name},
+                                    {"tflops", report.device.tflops},
                                     {"gbs", report.device.gbs}}},
       {"schedule", report.schedule},
       {"policies", std::move(policies)}};

@@ -27,9 +27,10 @@ llvm::ArrayRef<Device> knownDevices();
 
 /// What a pass said it did, or why it did nothing.
 struct PassRemark {
-  std::string kind;
+  std::string kind; ///< changed, missed or note
   std::string pass;
   std::string text;
+  bool operator==(const PassRemark &) const = default;
 };
 
 /// Sends the remarks of all passes that run in `context` to `out`, which the
@@ -41,9 +42,10 @@ mlir::LogicalResult collectRemarks(mlir::MLIRContext &context,
 struct ExplainColumn {
   std::string title;
   std::vector<FunctionCount> functions;
-  /// The buffers that live from one kernel to a later one: between forward and
-  /// backward where the function was cut, between nests where it was not.
+  /// The buffers that live from the forward to the backward; in a function
+  /// that has no backward, from one nest to another.
   std::vector<BufferCount> kept;
+  bool cut = false; ///< there is a backward
   std::vector<PassRemark> remarks;
 };
 

@@ -11,6 +11,7 @@
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace fathom;
@@ -240,6 +241,9 @@ private:
   Access access(Value buffer, OperandRange indices, OperandRange limits,
                 RankedTensorType tile, Lanes l);
   Value basePointer(Value memref);
+  Value loadFirst(VectorType type, int64_t n, Value pointer);
+  void storeFirst(Value x, int64_t n, Value pointer);
+  Value sum(Value old, Value x, Type element);
   Value ticket(Value tickets, OperandRange indices);
   void waitTurn(Value pointer, Value turn);
   void passTurn(Value pointer);
@@ -1359,9 +1363,7 @@ void BodyLowering::pack(const Access &a, Buffer &buffer) {
               return SmallVector<Value>();
             });
           if (whole < a.width) {
-            Value x = LLVM::MaskedLoadOp::create(b, type, step(p, memory, whole),
-                                                 laneMask(vl, a.width - whole), zero(type),
-                                                 b.getI32IntegerAttr(bytes), UnitAttr());
+            Value x = loadFirst(type, a.width - whole, step(p, memory, whole));
             write(buffer, row, index(whole), fromMemory(b, x, a.element));
           }
         });
@@ -1389,6 +1391,40 @@ void BodyLowering::pack(const Access &a, Buffer &buffer) {
     });
 }
 
+/// The first `n` entries of a vector at `pointer`, the others zero. In pieces
+/// of 8, 4, 2 and 1 and not by a masked load or store: LLVM 22 makes a masked
+/// store of one narrowed entry too wide.
+Value BodyLowering::loadFirst(VectorType type, int64_t n, Value pointer) {
+  Value x = zero(type);
+  Type element = type.getElementType();
+  for (int64_t at = 0, piece; at < n; at += piece) {
+    piece = int64_t(llvm::bit_floor(uint64_t(n - at)));
+    Value part = load(VectorType::get({piece}, element), step(pointer, element, at),
+                      element.getIntOrFloatBitWidth() / 8);
+    x = vector::InsertStridedSliceOp::create(b, part, x, ArrayRef<int64_t>{at},
+                                             ArrayRef<int64_t>{1});
+  }
+  return x;
+}
+
+void BodyLowering::storeFirst(Value x, int64_t n, Value pointer) {
+  Type element = getElementTypeOrSelf(x.getType());
+  for (int64_t at = 0, piece; at < n; at += piece) {
+    piece = int64_t(llvm::bit_floor(uint64_t(n - at)));
+    Value part = vector::ExtractStridedSliceOp::create(
+        b, x, ArrayRef<int64_t>{at}, ArrayRef<int64_t>{piece}, ArrayRef<int64_t>{1});
+    store(part, step(pointer, element, at), element.getIntOrFloatBitWidth() / 8);
+  }
+}
+
+/// old + x, rounded to `element`.
+Value BodyLowering::sum(Value old, Value x, Type element) {
+  if (!isa<FloatType>(element))
+    return add(old, x);
+  Value r = arith::AddFOp::create(b, old, x);
+  return computeType(element) == element ? r : roundTo(b, r, element);
+}
+
 /// Puts `x` at `pointer`, or adds it to what is there.
 void BodyLowering::addTo(Value pointer, Type element, Value x, std::optional<AccumulateMode> mode) {
   Type memory = memoryType(element);
@@ -1399,10 +1435,8 @@ void BodyLowering::addTo(Value pointer, Type element, Value x, std::optional<Acc
   }
   unsigned bytes = memory.getIntOrFloatBitWidth() / 8;
   if (mode) {
-    Value old = fromMemory(b, load(withElement(x.getType(), memory), pointer, bytes), element);
-    x = isa<FloatType>(element) ? Value(arith::AddFOp::create(b, old, x)) : add(old, x);
-    if (computeType(element) != element)
-      x = roundTo(b, x, element);
+    Value old = load(withElement(x.getType(), memory), pointer, bytes);
+    x = sum(fromMemory(b, old, element), x, element);
   }
   store(toMemory(b, x, element), pointer, bytes);
 }
@@ -1417,7 +1451,6 @@ void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices, Op
   prepare(tile, m);
   Access a = access(buffer, indices, limits, tileType(tile), l);
   Type memory = memoryType(a.element);
-  unsigned bytes = memory.getIntOrFloatBitWidth() / 8;
   int64_t vl = vectorLength(tile), whole = a.width / vl * vl;
   Value isPlain = arith::AndIOp::create(
       b, isEqual(a.laneStride, 1),
@@ -1450,19 +1483,11 @@ void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices, Op
       if (whole < a.width) {
         Point point(vl, row, index(whole));
         Value x = eval(tile, m, point), q = step(p, memory, whole);
-        Value mask = laneMask(vl, a.width - whole);
         if (mode) {
-          VectorType type = VectorType::get({vl}, memory);
-          Value old = fromMemory(b,
-                                 LLVM::MaskedLoadOp::create(b, type, q, mask, zero(type),
-                                                            b.getI32IntegerAttr(bytes), UnitAttr()),
-                                 a.element);
-          x = isa<FloatType>(a.element) ? Value(arith::AddFOp::create(b, old, x)) : add(old, x);
-          if (computeType(a.element) != a.element)
-            x = roundTo(b, x, a.element);
+          Value old = loadFirst(VectorType::get({vl}, memory), a.width - whole, q);
+          x = sum(fromMemory(b, old, a.element), x, a.element);
         }
-        LLVM::MaskedStoreOp::create(b, toMemory(b, x, a.element), q, mask,
-                                    b.getI32IntegerAttr(bytes));
+        storeFirst(toMemory(b, x, a.element), a.width - whole, q);
       }
     });
   };

@@ -67,13 +67,22 @@ private:
   Fact evaluate(Operation *op);
   Fact evaluateCompare(arith::CmpFOp op);
   Fact findAlike(Operation *op);
-  bool isReadOnlyHere(Value buffer);
   LogicalResult visitEffects(Operation *op, std::string &why);
 
   scf::ForOp loop;
   DenseMap<Value, Fact> facts;
   SmallVector<Operation *> seen;
 };
+
+/// True if an op inside `within` writes `buffer`.
+bool isWritten(Operation *within, Value buffer) {
+  WalkResult r = within->walk([&](Operation *op) {
+    bool writes = isa<StoreOp, AccumulateOp, ScatterAddOp, memref::StoreOp>(op);
+    return writes && llvm::is_contained(op->getOperands(), buffer) ? WalkResult::interrupt()
+                                                                   : WalkResult::advance();
+  });
+  return r.wasInterrupted();
+}
 
 /// The number in every entry of a constant.
 std::optional<double> getNumber(Attribute a) {
@@ -158,23 +167,12 @@ Fact HiddenIteration::evaluateCompare(arith::CmpFOp op) {
   }
 }
 
-bool HiddenIteration::isReadOnlyHere(Value buffer) {
-  return !loop
-              .walk([&](Operation *op) {
-                bool writes = isa<StoreOp, AccumulateOp, ScatterAddOp, memref::StoreOp>(op);
-                return writes && llvm::is_contained(op->getOperands(), buffer)
-                           ? WalkResult::interrupt()
-                           : WalkResult::advance();
-              })
-              .wasInterrupted();
-}
-
 /// The first op of the same kind with the same operands speaks for all.
 Fact HiddenIteration::findAlike(Operation *op) {
   if (op->getNumRegions() != 0)
     return {std::nullopt, op->getResult(0)};
   bool reads = isa<LoadOp, GatherOp, memref::LoadOp>(op);
-  if (!isMemoryEffectFree(op) && !(reads && isReadOnlyHere(op->getOperand(0))))
+  if (!isMemoryEffectFree(op) && !(reads && !isWritten(loop, op->getOperand(0))))
     return {std::nullopt, op->getResult(0)};
   for (Operation *other : seen)
     if (other->getName() == op->getName() &&
@@ -329,6 +327,8 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
     });
     for (scf::ForOp loop : loops)
       classify(loop);
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      tidyNests(func);
   }
 
   void classify(scf::ForOp loop) {
@@ -343,6 +343,50 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
     }
     if (!why.empty())
       missed(loop, kName, why);
+  }
+
+  /// Moves scalars that do not change in `loop` before it, so that bounds can
+  /// use them. A load whose index is not known to be in range runs only if the
+  /// loop has an iteration, as it did.
+  static void hoistScalars(scf::ForOp loop) {
+    auto nest = loop->getParentOfType<NestOp>();
+    for (Operation &op : llvm::make_early_inc_range(loop.getBody()->without_terminator())) {
+      if (op.getNumResults() != 1 || op.getNumRegions() != 0 ||
+          isa<ShapedType>(op.getResult(0).getType()) ||
+          !llvm::all_of(op.getOperands(), [&](Value v) { return loop.isDefinedOutsideOfLoop(v); }))
+        continue;
+      if (isMemoryEffectFree(&op)) {
+        op.moveBefore(loop);
+        continue;
+      }
+      auto load = dyn_cast<memref::LoadOp>(op);
+      if (!load || isWritten(nest, load.getMemRef()))
+        continue;
+      Value known;
+      for (Operation *above = loop; above != nest && !known; above = above->getParentOp())
+        for (auto other : above->getBlock()->getOps<memref::LoadOp>())
+          if (other->isBeforeInBlock(above) && other->getOperands() == load->getOperands())
+            known = other;
+      if (!known) {
+        OpBuilder b(loop);
+        Location loc = load.getLoc();
+        Value runs = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, loop.getLowerBound(),
+                                           loop.getUpperBound());
+        known = scf::IfOp::create(
+                    b, loc, runs,
+                    [&](OpBuilder &then, Location l) {
+                      scf::YieldOp::create(then, l, then.clone(op)->getResults());
+                    },
+                    [&](OpBuilder &otherwise, Location l) {
+                      Type t = load.getType();
+                      Value zero = arith::ConstantOp::create(otherwise, l, otherwise.getZeroAttr(t));
+                      scf::YieldOp::create(otherwise, l, zero);
+                    })
+                    .getResult(0);
+      }
+      load.replaceAllUsesWith(known);
+      load.erase();
+    }
   }
 
   /// Clones the ops of `turns` as fa.pass_turn at `b`.
@@ -396,6 +440,7 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
   }
 
   void skipHidden(scf::ForOp loop, Value mask, ArrayRef<Operation *> turns) {
+    hoistScalars(loop);
     MaskAnalysis analysis(mask, loop);
     OpBuilder b(loop);
     Location loc = loop.getLoc();

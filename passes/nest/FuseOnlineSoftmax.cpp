@@ -354,12 +354,16 @@ struct FuseOnlineSoftmaxPass
         Value full = b.make<arith::MulFOp>(wide, b.broadcast(factor, 0, tile.clone(acc)));
         SmallPtrSet<Operation *, 2> own{full.getDefiningOp(), wide.getDefiningOp()};
         // Readers that widen the tile take the product before it is rounded.
-        for (Operation *user : llvm::make_early_inc_range(root.getUsers()))
+        SmallVector<Operation *> replaced;
+        for (Operation *user : root.getUsers())
           if (auto ext = dyn_cast<arith::ExtFOp>(user); ext && !own.contains(ext)) {
             ext.replaceAllUsesWith(full);
-            ext.erase();
+            replaced.push_back(ext);
           }
         Value narrow = b.castTo(full, tile.getElementType());
+        // Only now: the builder may stand before one of them.
+        for (Operation *op : replaced)
+          op->erase();
         own.insert(narrow.getDefiningOp());
         root.replaceAllUsesExcept(narrow, own);
       }

@@ -691,7 +691,8 @@ MaskAnalysis::Range MaskAnalysis::emitRange(OpBuilder &b, Location loc) {
       });
     });
   };
-  exact &= same(&Bounds::lower) || same(&Bounds::upper);
+  bool sameLower = same(&Bounds::lower), sameUpper = same(&Bounds::upper);
+  exact &= sameLower || sameUpper;
 
   Value lo, hi;
   for (Bounds &p : parts) {
@@ -713,15 +714,17 @@ MaskAnalysis::Range MaskAnalysis::emitRange(OpBuilder &b, Location loc) {
     Value holds;
     if (!p.free.forms.empty() || !p.free.flags.empty())
       holds = emitHolds(b, loc, p.free);
-    if (parts.size() > 1) {
+    // An empty part must not widen the hull by an end that others lack.
+    if (!sameLower && !sameUpper) {
       Value some = e.cmp(arith::CmpIPredicate::slt, l, u);
       holds = holds ? e.both(holds, some) : some;
-      l = e.select(holds, l, ub); // an empty part adds nothing to the hull
     }
-    if (holds)
+    if (holds && !sameLower)
+      l = e.select(holds, l, ub);
+    if (holds && (sameLower || !sameUpper))
       u = e.select(holds, u, lb);
-    lo = lo ? e.min(lo, l) : l;
-    hi = hi ? e.max(hi, u) : u;
+    lo = lo && !sameLower ? e.min(lo, l) : l;
+    hi = hi && (sameLower || !sameUpper) ? e.max(hi, u) : u;
   }
   if (lo != lb) {
     // Whole steps from the old bound, so that the tiles stay the same.

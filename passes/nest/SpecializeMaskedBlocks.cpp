@@ -37,6 +37,8 @@ struct SpecializeMaskedBlocksPass
     });
     for (Block *block : blocks)
       specialize(block);
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      tidyNests(func);
   }
 
   void specialize(Block *block) {
@@ -100,11 +102,6 @@ struct SpecializeMaskedBlocksPass
       clones.push_back(map.lookup(v));
     scf::YieldOp::create(u, loc, clones);
     scf::YieldOp::create(m, loc, results);
-    for (Operation *op = unmasked->getTerminator(), *before; op; op = before) {
-      before = op->getPrevNode();
-      if (isOpTriviallyDead(op))
-        op->erase();
-    }
     if (end)
       for (auto [old, fresh] : llvm::zip_equal(results, branch.getResults()))
         end->replaceUsesOfWith(old, fresh);

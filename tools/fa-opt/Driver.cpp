@@ -1,16 +1,24 @@
-//===- Driver.cpp - compile and explain -----------------------------------===//
+//===- Driver.cpp - the whole compiler on a command line ------------------===//
 
 #include "Driver.h"
 
+#include "codegen/cpu/CpuCodegen.h"
 #include "dialect/FADialect.h"
+#include "passes/Pipeline.h"
 #include "passes/analysis/Explain.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -27,36 +35,193 @@ namespace cl = llvm::cl;
 namespace {
 /// Made by main, not before it: the release holds several tools in one file.
 struct Options {
-  cl::OptionCategory category{"Compiling and explaining"};
-  cl::opt<std::string> explain{"explain", cl::ValueOptional, cl::cat(category),
-                               cl::desc("say what was chosen and what it costs"),
-                               cl::value_desc("text|json")};
-  cl::opt<std::string> device{"device", cl::init("h200"), cl::cat(category),
-                              cl::desc("device of the roofline: h200, h100, a100, ascend910"),
-                              cl::value_desc("name")};
-  cl::opt<double> deviceTflops{"device-tflops", cl::cat(category),
-                               cl::desc("peak of 16-bit products in TFLOP/s, in place of the device's")};
-  cl::opt<double> deviceGbs{"device-gbs", cl::cat(category),
-                            cl::desc("memory rate in GB/s, in place of the device's")};
-  cl::opt<int64_t> batch{"batch", cl::init(1), cl::cat(category), cl::desc("batch to count for")};
-  cl::opt<int64_t> heads{"heads", cl::init(8), cl::cat(category), cl::desc("query heads to count for")};
-  cl::opt<int64_t> kvHeads{"kv-heads", cl::init(0), cl::cat(category),
-                           cl::desc("key heads to count for (default: heads / group)")};
-  cl::opt<int64_t> seqlenQ{"seqlen-q", cl::init(1024), cl::cat(category),
+  cl::OptionCategory compiling{
+      "Compiling",
+      "Run the pipeline on a variant: --emit=llvm, --fa-stop-after=nest, ..."};
+  cl::opt<std::string> emit{"emit", cl::cat(compiling),
+                            cl::value_desc("mlir|llvm|obj"),
+                            cl::desc("what to make (default: mlir)")};
+  cl::opt<std::string> target{
+      "target", cl::init("cpu"), cl::cat(compiling), cl::value_desc("name"),
+      cl::desc(
+          "what to make it for: cpu (this machine), x86-64-v2, -v3 or -v4")};
+  cl::opt<std::string> stopAfter{
+      "fa-stop-after", cl::cat(compiling), cl::value_desc("stage|pass"),
+      cl::desc(
+          "variant, schedule, nest, map or a pass; --emit=llvm then compiles "
+          "what this prefix gives")};
+  cl::list<std::string> skip{"fa-skip", cl::CommaSeparated, cl::cat(compiling),
+                             cl::value_desc("pass,..."),
+                             cl::desc("optional passes to leave out")};
+  cl::opt<std::string> dumpDir{"dump-dir", cl::cat(compiling),
+                               cl::value_desc("folder"),
+                               cl::desc("write the IR after each pass, and "
+                                        "what is emitted, into this folder")};
+  cl::opt<std::string> variant{
+      "variant", cl::cat(compiling), cl::value_desc("name"),
+      cl::desc("which variant of the file (default: its only one)")};
+  cl::opt<std::string> dtype{"dtype", cl::init("f32"), cl::cat(compiling),
+                             cl::value_desc("f64|f32|bf16|f16"),
+                             cl::desc("dtype of the instance")};
+  cl::opt<int64_t> headDim{"head-dim", cl::init(64), cl::cat(compiling),
+                           cl::desc("head dim of Q and K")};
+  cl::opt<int64_t> headDimV{"head-dim-v", cl::init(0), cl::cat(compiling),
+                            cl::desc("head dim of V (default: as of Q and K)")};
+  cl::opt<int64_t> group{
+      "group", cl::init(0), cl::cat(compiling),
+      cl::desc("query heads a KV head (default: --heads / --kv-heads, or 1)")};
+  cl::opt<std::string> layout{"layout", cl::init("bshd"), cl::cat(compiling),
+                              cl::value_desc("bshd|bhsd|packed"),
+                              cl::desc("order of the dims of Q, K, V, O")};
+  cl::opt<bool> backward{"backward", cl::init(true), cl::cat(compiling),
+                         cl::desc("also compile the gradient")};
+  cl::opt<int64_t> blockM{"block-m", cl::init(0), cl::cat(compiling),
+                          cl::desc("rows of Q in a tile")};
+  cl::opt<int64_t> blockN{"block-n", cl::init(0), cl::cat(compiling),
+                          cl::desc("rows of K in a tile")};
+  cl::opt<std::string> pPolicy{
+      "p-policy", cl::cat(compiling),
+      cl::desc("recompute, store or store_compressed")};
+  cl::opt<std::string> dqPolicy{
+      "dq-policy", cl::cat(compiling),
+      cl::desc("sequential, atomic, ordered, split or two_kernel")};
+  cl::opt<int64_t> dqSplits{"dq-splits", cl::init(4), cl::cat(compiling),
+                            cl::desc("parts of the keys for split")};
+  cl::opt<bool> deterministic{
+      "deterministic", cl::cat(compiling),
+      cl::desc("hold the result to be bitwise the same in every run")};
+
+  cl::OptionCategory explaining{"Explaining",
+                                "What was chosen, why, and what it costs"};
+  cl::opt<std::string> explain{"explain", cl::ValueOptional,
+                               cl::cat(explaining), cl::value_desc("text|json"),
+                               cl::desc("count products, memory and traffic in "
+                                        "the tiled IR, for each P policy")};
+  cl::opt<std::string> device{
+      "device", cl::init("h200"), cl::cat(explaining), cl::value_desc("name"),
+      cl::desc("device of the roofline: h200, h100, a100, ascend910")};
+  cl::opt<double> deviceTflops{
+      "device-tflops", cl::cat(explaining),
+      cl::desc("peak of 16-bit products in TFLOP/s, in place of the device's")};
+  cl::opt<double> deviceGbs{
+      "device-gbs", cl::cat(explaining),
+      cl::desc("memory rate in GB/s, in place of the device's")};
+  cl::opt<int64_t> batch{"batch", cl::init(1), cl::cat(explaining),
+                         cl::desc("batch to count for")};
+  cl::opt<int64_t> heads{"heads", cl::init(8), cl::cat(explaining),
+                         cl::desc("query heads to count for")};
+  cl::opt<int64_t> kvHeads{
+      "kv-heads", cl::init(0), cl::cat(explaining),
+      cl::desc("KV heads to count for (default: heads / group)")};
+  cl::opt<int64_t> seqlenQ{"seqlen-q", cl::init(1024), cl::cat(explaining),
                            cl::desc("queries a sequence to count for")};
-  cl::opt<int64_t> seqlenK{"seqlen-k", cl::init(0), cl::cat(category),
-                           cl::desc("keys a sequence to count for (default: as many as queries)")};
+  cl::opt<int64_t> seqlenK{
+      "seqlen-k", cl::init(0), cl::cat(explaining),
+      cl::desc("keys a sequence to count for (default: as many as queries)")};
 };
 } // namespace
 
 static Options *options = nullptr;
 
+/// The CPU of --target, which drive() checks.
+static cpu::CpuTarget cpuTarget() {
+  return {options->target == "cpu" ? "" : options->target.getValue()};
+}
+
+static PipelineOptions pipelineOptions() {
+  const Options &o = *options;
+  PipelineOptions p;
+  p.variant = o.variant;
+  p.dtype = o.dtype;
+  p.headDimQK = o.headDim;
+  p.headDimV = o.headDimV;
+  p.layout = o.layout;
+  p.backward = o.backward;
+  p.group = o.group;
+  if (!o.group.getNumOccurrences())
+    p.group = o.kvHeads > 0 ? std::max<int64_t>(1, o.heads / o.kvHeads) : 1;
+  p.blockM = o.blockM;
+  p.blockN = o.blockN;
+  p.pPolicy = o.pPolicy;
+  p.dqPolicy = o.dqPolicy;
+  p.dqSplits = o.dqSplits;
+  p.deterministic = o.deterministic;
+  p.skip.assign(o.skip.begin(), o.skip.end());
+  p.stopAfter = o.stopAfter;
+  p.mapOptions = "vector-bits=" + std::to_string(cpuTarget().vectorBits());
+  // A stop inside of the pipeline shows the IR there.
+  p.map = p.stopAfter.empty() || p.stopAfter == "map" ||
+          p.stopAfter == pipelineSteps().back().pass;
+  return p;
+}
+
+/// A pipeline among the passes; it takes the options above.
+static void registerPipeline(StringRef name, StringRef description,
+                             std::string first, std::string last) {
+  registerPassPipeline(
+      name, description,
+      [=](OpPassManager &pm, StringRef text,
+          function_ref<LogicalResult(const llvm::Twine &)> fail) {
+        if (!text.trim().empty() && text.trim() != "target=cpu")
+          return fail("expected no option or target=cpu (other options stand "
+                      "beside), got '" +
+                      text + "'");
+        PipelineOptions p = pipelineOptions();
+        p.startAfter = first;
+        if (!last.empty()) {
+          p.stopAfter = last;
+          p.map = last == "map";
+        }
+        std::string message;
+        llvm::raw_string_ostream os(message);
+        if (failed(buildPipeline(pm, p, os)))
+          return fail(StringRef(message).trim());
+        return success();
+      },
+      [](function_ref<void(const mlir::detail::PassOptions &)>) {});
+}
+
 void fathom::registerDriverOptions() {
   static Options all;
   options = &all;
+  registerPipeline(
+      "fa-pipeline",
+      "All stages, or up to --fa-stop-after; options as below Compiling", "",
+      "");
+  std::string before;
+  for (StringRef stage : {"variant", "schedule", "nest", "map"}) {
+    registerPipeline(("fa-" + stage + "-stage").str(),
+                     ("The " + stage + " stage alone").str(), before,
+                     stage.str());
+    before = stage.str();
+  }
 }
 
-bool fathom::driverRequested() { return options->explain.getNumOccurrences() > 0; }
+/// Passes that were written out on the command line, if any.
+static bool hasPasses() {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  PassManager pm(&context);
+  return succeeded(
+             MlirOptMainConfig::createFromCLOptions().setupPassPipeline(pm)) &&
+         !pm.empty();
+}
+
+bool fathom::driverRequested() {
+  const Options &o = *options;
+  if (o.explain.getNumOccurrences() || o.emit.getNumOccurrences() ||
+      o.dumpDir.getNumOccurrences())
+    return true;
+  bool any = false;
+  for (cl::Option *n : std::initializer_list<cl::Option *>{
+           &options->target, &options->stopAfter, std::addressof(options->skip),
+           &options->variant, &options->dtype, &options->headDim,
+           &options->headDimV, &options->group, &options->layout,
+           &options->backward, &options->blockM, &options->blockN,
+           &options->pPolicy, &options->dqPolicy, &options->dqSplits,
+           &options->deterministic})
+    any |= n->getNumOccurrences() > 0;
+  return any && !hasPasses();
+}
 
 //===----------------------------------------------------------------------===//
 // Errors and output
@@ -82,20 +247,25 @@ static LogicalResult writeText(StringRef path, StringRef text) {
 // Explaining
 //===----------------------------------------------------------------------===//
 
-static FailureOr<ProblemSize> getProblemSize(int64_t group) {
+/// The sizes to count for; without a group only their range is checked.
+static FailureOr<ProblemSize> getProblemSize(std::optional<int64_t> group) {
   constexpr int64_t limit = int64_t(1) << 31;
   Options &o = *options;
   for (auto *n : {&o.batch, &o.heads, &o.kvHeads, &o.seqlenQ, &o.seqlenK}) {
     int64_t low = n->getNumOccurrences() ? 1 : 0;
     if (*n < low || *n > limit)
-      return error("expected --" + n->ArgStr + " between 1 and 2^31, got " + llvm::Twine(n->getValue()));
+      return error("expected --" + n->ArgStr + " between 1 and 2^31, got " +
+                   llvm::Twine(n->getValue()));
   }
   ProblemSize size;
   size.batch = o.batch, size.heads = o.heads, size.seqlenQ = o.seqlenQ;
   size.seqlenK = o.seqlenK.getNumOccurrences() ? o.seqlenK : o.seqlenQ;
-  size.kvHeads = o.kvHeads.getNumOccurrences() ? o.kvHeads.getValue() : size.heads / group;
-  if (size.heads < group || size.heads != size.kvHeads * group)
-    return error("expected --heads to be " + llvm::Twine(group) + " (the group) times --kv-heads, got " +
+  int64_t g = group.value_or(1);
+  size.kvHeads =
+      o.kvHeads.getNumOccurrences() ? o.kvHeads.getValue() : size.heads / g;
+  if (group && size.heads != size.kvHeads * g)
+    return error("expected --heads to be " + llvm::Twine(g) +
+                 " (the group) times --kv-heads, got " +
                  llvm::Twine(size.heads) + " and " + llvm::Twine(size.kvHeads));
   return size;
 }
@@ -104,14 +274,17 @@ static FailureOr<Device> getDevice() {
   Options &o = *options;
   for (auto *n : {&o.deviceTflops, &o.deviceGbs})
     if (n->getNumOccurrences() && !(*n > 0 && std::isfinite(*n)))
-      return error("expected --" + n->ArgStr + " above 0, got " + std::to_string(n->getValue()));
+      return error("expected --" + n->ArgStr + " above 0, got " +
+                   std::to_string(n->getValue()));
   std::string names;
   for (const Device &d : knownDevices())
     names += (names.empty() ? "" : ", ") + d.name;
-  const Device *known = llvm::find_if(knownDevices(), [&](const Device &d) { return d.name == o.device; });
+  const Device *known = llvm::find_if(
+      knownDevices(), [&](const Device &d) { return d.name == o.device; });
   if (known == knownDevices().end())
-    return error("expected --device to be one of " + names + " (or --device-tflops and --device-gbs), got '" +
-                 o.device + "'");
+    return error("expected --device to be one of " + names +
+                 " (or --device-tflops and --device-gbs), got '" + o.device +
+                 "'");
   Device device = *known;
   if (o.deviceTflops.getNumOccurrences())
     device.tflops = o.deviceTflops;
@@ -122,7 +295,8 @@ static FailureOr<Device> getDevice() {
   return device;
 }
 
-static LogicalResult writeReport(const ExplainReport &report, StringRef output) {
+static LogicalResult writeReport(const ExplainReport &report,
+                                 StringRef output) {
   std::string text;
   llvm::raw_string_ostream os(text);
   if (options->explain == "json")
@@ -133,10 +307,78 @@ static LogicalResult writeReport(const ExplainReport &report, StringRef output) 
 }
 
 //===----------------------------------------------------------------------===//
+// Running passes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Writes the module after each pass into a folder, as 03-fa-tile.mlir.
+class Dump : public PassInstrumentation {
+public:
+  explicit Dump(StringRef folder) : folder(folder) {}
+
+  void runAfterPass(Pass *pass, Operation *op) override {
+    if (isa<ModuleOp>(op))
+      write(pass->getArgument(), "mlir",
+            [&](llvm::raw_ostream &os) { op->print(os); });
+  }
+
+  void write(StringRef name, StringRef suffix,
+             function_ref<void(llvm::raw_ostream &)> print) {
+    std::string file =
+        llvm::formatv("{0}/{1,0+2}-{2}.{3}", folder, count++, name, suffix);
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    print(os);
+    failedToWrite |= failed(writeText(file, text));
+  }
+
+  bool failedToWrite = false;
+
+private:
+  std::string folder;
+  unsigned count = 0;
+};
+} // namespace
+
+/// Runs what `fill` adds; the folder of --dump-dir gets the steps if `dump`.
+static LogicalResult
+runPasses(ModuleOp module, bool dump,
+          function_ref<LogicalResult(PassManager &)> fill) {
+  PassManager pm(module.getContext(), ModuleOp::getOperationName());
+  if (failed(applyPassManagerCLOptions(pm)) || failed(fill(pm)))
+    return failure();
+  Dump *files = nullptr;
+  if (dump) {
+    if (std::error_code e = llvm::sys::fs::create_directories(options->dumpDir))
+      return error("cannot make the folder '" + options->dumpDir +
+                   "': " + e.message());
+    auto owned = std::make_unique<Dump>(options->dumpDir);
+    files = owned.get();
+    files->write("input", "mlir",
+                 [&](llvm::raw_ostream &os) { module.print(os); });
+    pm.addInstrumentation(std::move(owned));
+  }
+  LogicalResult result = pm.run(module);
+  return failure(failed(result) || (files && files->failedToWrite));
+}
+
+static LogicalResult runPipeline(ModuleOp module, const PipelineOptions &p,
+                                 bool dump) {
+  return runPasses(module, dump, [&](PassManager &pm) -> LogicalResult {
+    std::string message;
+    llvm::raw_string_ostream os(message);
+    if (succeeded(buildPipeline(pm, p, os)))
+      return success();
+    return error(StringRef(message).trim());
+  });
+}
+
+//===----------------------------------------------------------------------===//
 // The driver
 //===----------------------------------------------------------------------===//
 
-static OwningOpRef<ModuleOp> parse(StringRef input, llvm::SourceMgr &sources, MLIRContext &context) {
+static OwningOpRef<ModuleOp> parse(StringRef input, llvm::SourceMgr &sources,
+                                   MLIRContext &context) {
   std::string message;
   auto file = openInputFile(input, &message);
   if (!file) {
@@ -147,14 +389,148 @@ static OwningOpRef<ModuleOp> parse(StringRef input, llvm::SourceMgr &sources, ML
   return parseSourceFile<ModuleOp>(sources, &context);
 }
 
-static LogicalResult drive(StringRef input, StringRef output, MLIRContext &context,
-                           llvm::SourceMgr &sources) {
-  const std::string &form = options->explain;
-  if (!form.empty() && form != "text" && form != "json")
-    return error("expected --explain to be text or json, got '" + form + "'");
+template <typename Op>
+static bool contains(ModuleOp module) {
+  return module.walk([](Op) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
+/// One column a P policy, from the schedule stage on; the remarks of a column
+/// say what its passes did.
+static LogicalResult explainPolicies(ModuleOp input, ExplainReport &report,
+                                     std::vector<PassRemark> &remarks) {
+  PipelineOptions p = pipelineOptions();
+  const std::string stop = p.stopAfter;
+  ArrayRef<PipelineStep> steps = pipelineSteps();
+  const PipelineStep *last = llvm::find_if(
+      steps, [&](const PipelineStep &s) { return s.pass == stop; });
+  if (stop == "variant" || stop == "schedule" ||
+      (last != steps.end() &&
+       (last->stage == "variant" || last->stage == "schedule")))
+    return error("expected --fa-stop-after to be a pass from fa-tile on, since "
+                 "--explain counts nests, got '" +
+                 stop + "'");
+  bool inNest = last != steps.end() && last->stage == "nest";
+  p.map = false;
+  p.stopAfter = "schedule";
+  OwningOpRef<ModuleOp> scheduled = input.clone();
+  remarks.clear();
+  if (failed(runPipeline(*scheduled, p, false)))
+    return failure();
+  std::vector<PassRemark> first = std::move(remarks);
+
+  func::FuncOp instance;
+  for (auto func : scheduled->getOps<func::FuncOp>())
+    if (!instance && func->hasAttr(kScheduleAttr))
+      instance = func;
+  if (!instance)
+    return error("expected an fa.variant or a function with fa.attention to "
+                 "explain, got none");
+  auto schedule = cast<ScheduleAttr>(instance->getAttr(kScheduleAttr));
+  AttentionOp attention = *instance.getOps<AttentionOp>().begin();
+  FailureOr<ProblemSize> size = getProblemSize(attention.getGroup());
+  if (failed(size))
+    return failure();
+  report.size = *size;
+  report.name = instance.getName();
+  std::string text;
+  llvm::raw_string_ostream(text) << schedule;
+  report.schedule = text;
+
+  p.startAfter = "schedule";
+  p.stopAfter = inNest ? stop : "nest";
+  for (PPolicy policy :
+       {PPolicy::recompute, PPolicy::store, PPolicy::store_compressed}) {
+    OwningOpRef<ModuleOp> module = scheduled->clone();
+    auto func = module->lookupSymbol<func::FuncOp>(report.name);
+    func->setAttr(kScheduleAttr,
+                  ScheduleAttr::get(schedule.getContext(), schedule.getBlockM(),
+                                    schedule.getBlockN(), policy,
+                                    schedule.getDq(), schedule.getDqSplits(),
+                                    schedule.getDeterministic(),
+                                    schedule.getOrigin()));
+    remarks = first;
+    if (failed(runPipeline(*module, p, false)))
+      return failure();
+    FailureOr<ExplainColumn> column =
+        countModule(*module, *size, stringifyPPolicy(policy));
+    if (failed(column))
+      return failure();
+    column->remarks = std::move(remarks);
+    if (policy == schedule.getP())
+      report.chosen = report.columns.size();
+    report.columns.push_back(std::move(*column));
+  }
+  return success();
+}
+
+/// The nests of the module as they are.
+static LogicalResult explainNests(ModuleOp module, ExplainReport &report,
+                                  std::vector<PassRemark> &remarks) {
+  FailureOr<ProblemSize> size = getProblemSize(pipelineOptions().group);
+  if (failed(size))
+    return failure();
+  FailureOr<ExplainColumn> column = countModule(module, *size, "as given");
+  if (failed(column))
+    return failure();
+  report.size = *size;
+  report.name = column->functions.front().name;
+  column->remarks = std::move(remarks);
+  report.columns.push_back(std::move(*column));
+  return success();
+}
+
+static LogicalResult emitModule(ModuleOp module, StringRef output) {
+  if (options->emit.empty() || options->emit == "mlir") {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    module.print(os);
+    return writeText(output, text + "\n");
+  }
+  std::string made;
+  if (options->emit == "llvm") {
+    auto text = cpu::emitLLVMIR(module, cpuTarget());
+    if (!text)
+      return error(llvm::toString(text.takeError()));
+    made = std::move(*text);
+  } else {
+    auto object = cpu::emitObject(module, cpuTarget());
+    if (!object)
+      return error(llvm::toString(object.takeError()));
+    made = (*object)->getBuffer().str();
+  }
+  if (options->dumpDir.getNumOccurrences() &&
+      failed(writeText(options->dumpDir +
+                           (options->emit == "llvm" ? "/code.ll" : "/code.o"),
+                       made)))
+    return failure();
+  return writeText(output, made);
+}
+
+static LogicalResult drive(StringRef input, StringRef output,
+                           MLIRContext &context, llvm::SourceMgr &sources) {
+  const Options &o = *options;
+  auto oneOf = [](const cl::opt<std::string> &option,
+                  ArrayRef<StringRef> values) -> LogicalResult {
+    if (!option.getNumOccurrences() ||
+        llvm::is_contained(values, option.getValue()))
+      return success();
+    return error("expected --" + option.ArgStr + " to be one of " +
+                 llvm::join(values, ", ") + ", got '" + option.getValue() +
+                 "'");
+  };
+  bool explain = o.explain.getNumOccurrences(),
+       emit = o.emit.getNumOccurrences() || !explain;
+  if (failed(oneOf(o.emit, {"mlir", "llvm", "obj"})) ||
+      failed(oneOf(o.target, {"cpu", "x86-64-v2", "x86-64-v3", "x86-64-v4"})))
+    return failure();
+  if (!o.explain.empty() && failed(oneOf(o.explain, {"text", "json"})))
+    return failure();
+  if (explain && o.emit.getNumOccurrences() && output == "-")
+    return error("expected -o FILE for what --emit makes, since --explain "
+                 "writes to the standard output");
   FailureOr<Device> device = getDevice();
-  FailureOr<ProblemSize> size = getProblemSize(/*group=*/1);
-  if (failed(device) || failed(size))
+  if (failed(device) || failed(getProblemSize(std::nullopt)))
     return failure();
 
   std::vector<PassRemark> remarks;
@@ -163,22 +539,45 @@ static LogicalResult drive(StringRef input, StringRef output, MLIRContext &conte
   OwningOpRef<ModuleOp> module = parse(input, sources, context);
   if (!module)
     return failure();
+  if (!contains<VariantOp>(*module) && !contains<AttentionOp>(*module) &&
+      !contains<NestOp>(*module))
+    return error("expected an fa.variant, fa.attention or fa.nest in '" +
+                 input + "', got none");
+  bool dump = o.dumpDir.getNumOccurrences();
+  bool passes = hasPasses();
+  if (passes) {
+    if (failed(runPasses(*module, dump, [](PassManager &pm) {
+          return MlirOptMainConfig::createFromCLOptions().setupPassPipeline(pm);
+        })))
+      return failure();
+    dump = false;
+  }
 
-  ExplainReport report;
-  report.size = *size;
-  report.device = *device;
-  FailureOr<ExplainColumn> column = countModule(*module, *size, "as given");
-  if (failed(column))
+  bool nests = contains<NestOp>(*module);
+  if (explain) {
+    ExplainReport report;
+    report.device = *device;
+    if (failed(nests ? explainNests(*module, report, remarks)
+                     : explainPolicies(*module, report, remarks)) ||
+        failed(writeReport(report, o.emit.getNumOccurrences() ? "-" : output)))
+      return failure();
+  }
+  if (!emit)
+    return success();
+  PipelineOptions p = pipelineOptions();
+  if (nests)
+    p.startAfter = "nest";
+  bool binary = o.emit == "llvm" || o.emit == "obj";
+  p.map |= binary;
+  if ((!passes || binary) && failed(runPipeline(*module, p, dump)))
     return failure();
-  if (column->functions.empty())
-    return error("expected a function with fa.nest in '" + input + "', got none");
-  report.name = column->functions.front().name;
-  report.columns.push_back(std::move(*column));
-  return writeReport(report, output);
+  return emitModule(*module, output);
 }
 
-int fathom::runDriver(StringRef input, StringRef output, DialectRegistry &registry) {
+int fathom::runDriver(StringRef input, StringRef output,
+                      DialectRegistry &registry) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
   return asMainReturnCode(drive(input, output, context, sources));

@@ -1,7 +1,7 @@
-//===- Driver.h - compile and explain -----------------------------*- C++ -*-===//
+//===- Driver.h - the whole compiler on a command line ----------*- C++ -*-===//
 //
-// The part of fa-opt that runs the compiler as a whole instead of single
-// passes: stops after a stage, emits for a target, explains.
+// The part of fa-opt that runs the pipeline instead of single passes: stops
+// after a stage, emits for a target, explains.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,14 +13,17 @@
 
 namespace fathom {
 
-/// Adds this part's options to the command line; call before it is parsed.
+/// Adds this part's options to the command line, and `--fa-pipeline` and one
+/// pipeline a stage to the passes. Call before the command line is parsed.
 void registerDriverOptions();
 
-/// Whether an option of this part was given on the command line.
+/// Whether there is anything to do that needs more than running the passes on
+/// the command line.
 bool driverRequested();
 
 /// Compiles `input` as the options say; returns the exit code.
-int runDriver(llvm::StringRef input, llvm::StringRef output, mlir::DialectRegistry &registry);
+int runDriver(llvm::StringRef input, llvm::StringRef output,
+              mlir::DialectRegistry &registry);
 
 } // namespace fathom
 

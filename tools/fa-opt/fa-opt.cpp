@@ -18,5 +18,6 @@ int main(int argc, char **argv) {
       argc, argv, "Fathom: attention variants, compiled\n", registry);
   if (fathom::driverRequested())
     return fathom::runDriver(input, output, registry);
-  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, input, output, registry));
 }

@@ -1,0 +1,202 @@
+//===- PolicyTest.cpp - every policy, and what it promises ------------------===//
+
+#include "tests/e2e/Harness.h"
+
+using namespace fathom;
+using namespace fathom::test;
+
+namespace {
+
+const char *const kPPolicies[] = {"recompute", "store", "store_compressed"};
+const char *const kDQPolicies[] = {"sequential", "atomic", "ordered", "split", "two_kernel"};
+
+Spec named(const char *name) {
+  for (const Spec &s : standardSpecs())
+    if (s.name == name)
+      return s;
+  ADD_FAILURE() << "no variant " << name;
+  return {};
+}
+
+TEST(Policy, EveryPPolicyWithEveryDQPolicyIsRight) {
+  int64_t runs = 0;
+  std::vector<const char *> names = {"softcap", "gqa_6_3"};
+  if (fullRun())
+    names.insert(names.end(), {"causal", "alibi", "document", "ragged", "packed", "bias"});
+  for (const char *name : names) {
+    World exact(named(name)), coded(named(name), eightBits);
+    for (std::string p : kPPolicies)
+      for (const char *dq : kDQPolicies) {
+        const World &w = p == "store_compressed" ? coded : exact;
+        CompileOptions o = w.options();
+        o.pPolicy = p;
+        o.dqPolicy = dq;
+        EXPECT_EQ(w.problems(o), "") << name << ", p = " << p << ", dq = " << dq;
+        ++runs;
+      }
+  }
+  std::printf("count: policies %ld\n", (long)runs);
+}
+
+TEST(Policy, EightBitProbabilitiesAreWithinTheStatedError) {
+  // round(-8 log2 p): half a step is a factor of 2^(1/16).
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> exponent(-31.7, 0);
+  for (int n = 0; n < 10000; ++n) {
+    double p = std::exp2(exponent(random));
+    EXPECT_LE(std::abs(eightBits(p) - p), 0.0443 * p);
+  }
+  EXPECT_EQ(eightBits(0), 0);
+  EXPECT_EQ(eightBits(1), 1);
+}
+
+TEST(Policy, DeterministicPoliciesDoNotDependOnThreads) {
+  for (const char *name : {"gqa_8_2", "alibi", "bias"})
+    for (const char *dq : {"sequential", "ordered", "split", "two_kernel"}) {
+      World w(named(name));
+      CompileOptions o = w.options();
+      o.dqPolicy = dq;
+      o.deterministic = true;
+      auto e = w.compile(o);
+      ASSERT_TRUE(e);
+      cpu::setThreadCount(1);
+      Results first = w.run(*e);
+      for (int threads : {1, 2, 3, 7, 2, 2, 2, 2}) {
+        cpu::setThreadCount(threads);
+        EXPECT_TRUE(sameBits(first, w.run(*e)))
+            << name << ", dq = " << dq << ", " << threads << " threads";
+      }
+      cpu::setThreadCount(0);
+    }
+}
+
+TEST(Policy, ADeterministicScheduleRefusesAtomics) {
+  World w(named("plain"));
+  CompileOptions o = w.options();
+  o.dqPolicy = "atomic";
+  o.deterministic = true;
+  auto e = fathom::compile(*w.source, o);
+  ASSERT_FALSE(e.ok());
+  EXPECT_NE(e.status().message().find("expected dq to be sequential, ordered, split or two_kernel "
+                                      "in a deterministic schedule, got atomic"),
+            std::string::npos)
+      << e.status().message();
+}
+
+//===----------------------------------------------------------------------===//
+// Hidden entries
+//===----------------------------------------------------------------------===//
+
+/// Causal with more queries than keys: rows 0 to 25 see nothing, and the last
+/// key rows are seen by the last query rows only.
+Spec hiddenSpec() {
+  Spec s = named("causal");
+  s.sq = 45;
+  s.sk = 19;
+  return s;
+}
+
+TEST(Hidden, RowsWithoutKeysAreZeroInEveryPolicy) {
+  World exact(hiddenSpec()), coded(hiddenSpec(), eightBits);
+  for (std::string p : kPPolicies)
+    for (const char *dq : kDQPolicies) {
+      const World &w = p == "store_compressed" ? coded : exact;
+      CompileOptions o = w.options();
+      o.pPolicy = p;
+      o.dqPolicy = dq;
+      auto e = w.compile(o);
+      ASSERT_TRUE(e);
+      Results r = w.run(*e);
+      EXPECT_EQ(w.failures(r), "") << p << " " << dq;
+      for (int64_t h = 0; h < w.spec.heads; ++h)
+        for (int64_t i = 0; i < 26; ++i) {
+          EXPECT_EQ(r.lse.at({0, h, i}), -INFINITY);
+          for (int64_t d = 0; d < w.spec.d; ++d) {
+            EXPECT_EQ(r.o.at({0, h, i, d}), 0);
+            EXPECT_EQ(r.dq.at({0, h, i, d}), 0);
+          }
+        }
+    }
+}
+
+TEST(Hidden, FiniteHiddenValuesNeverMatter) {
+  // A window: huge keys and values outside of it, in tiles partly visible.
+  Spec s = named("window");
+  s.text = "fa.variant @v window(left = 3, right = 0)";
+  for (std::string p : kPPolicies) {
+    World w(s);
+    CompileOptions o = w.options();
+    o.pPolicy = p;
+    auto e = w.compile(o);
+    ASSERT_TRUE(e);
+    // Only rows below 20 get a gradient; keys from 25 on are hidden to them.
+    for (int64_t h = 0; h < s.heads; ++h)
+      for (int64_t i = 20; i < s.sq; ++i) {
+        w.x.dLse.store(w.x.dLse.offset(std::vector<int64_t>{0, h, i}), 0);
+        for (int64_t d = 0; d < s.dv; ++d)
+          w.x.dO.store(w.x.dO.offset(std::vector<int64_t>{0, h, i, d}), 0);
+      }
+    Results clean = w.run(*e);
+    for (int64_t h = 0; h < s.kvHeads; ++h)
+      for (int64_t j = 25; j < s.sk; ++j)
+        for (int64_t d = 0; d < s.d; ++d) {
+          w.x.k.store(w.x.k.offset(std::vector<int64_t>{0, h, j, d}), d % 2 ? 1e30 : -1e30);
+          w.x.v.store(w.x.v.offset(std::vector<int64_t>{0, h, j, d}), 1e38);
+        }
+    Results dirty = w.run(*e);
+    for (int64_t h = 0; h < s.heads; ++h)
+      for (int64_t i = 0; i < 20; ++i)
+        for (int64_t d = 0; d < s.d; ++d) {
+          ASSERT_EQ(clean.o.at({0, h, i, d}), dirty.o.at({0, h, i, d})) << p << " " << i;
+          ASSERT_EQ(clean.dq.at({0, h, i, d}), dirty.dq.at({0, h, i, d})) << p << " " << i;
+        }
+    for (int64_t h = 0; h < s.kvHeads; ++h)
+      for (int64_t j = 0; j < 20; ++j)
+        for (int64_t d = 0; d < s.d; ++d)
+          ASSERT_EQ(clean.dk.at({0, h, j, d}), dirty.dk.at({0, h, j, d})) << p << " " << j;
+  }
+}
+
+TEST(Hidden, PaddingNeverReachesAnOutput) {
+  // Tensors inside larger ones full of NaN: what lies past an end is not read.
+  for (const char *name : {"ragged", "dims_48_40"})
+    for (std::string p : kPPolicies) {
+      World w(named(name), p == "store_compressed" ? eightBits : nullptr);
+      auto embed = [](Tensor &t) {
+        std::vector<int64_t> big = t.shape;
+        for (int64_t &n : big)
+          n += 3;
+        Tensor outer = Tensor::zeros(t.dtype, big);
+        outer.fill(NAN);
+        Tensor inner = outer;
+        inner.shape = t.shape;
+        for (int64_t n = 0; n < t.size(); ++n)
+          inner.store(inner.offsetOf(n), t.load(t.offsetOf(n)));
+        t = inner;
+      };
+      for (Tensor *t : {&w.x.q, &w.x.k, &w.x.v, &w.x.dO, &w.x.dLse})
+        embed(*t);
+      CompileOptions o = w.options();
+      o.pPolicy = p;
+      EXPECT_EQ(w.problems(o), "") << name << " " << p;
+    }
+}
+
+TEST(Hidden, ANaNRowStaysInItsRow) {
+  World w(named("causal"));
+  auto e = w.compile(w.options());
+  ASSERT_TRUE(e);
+  Results clean = w.run(*e);
+  w.x.q.store(w.x.q.offset(std::vector<int64_t>{0, 0, 3, 0}), NAN);
+  Results dirty = w.run(*e);
+  for (int64_t i = 0; i < w.spec.sq; ++i)
+    for (int64_t d = 0; d < w.spec.dv; ++d) {
+      if (i == 3)
+        EXPECT_TRUE(std::isnan(dirty.o.at({0, 0, i, d})));
+      else
+        EXPECT_EQ(clean.o.at({0, 0, i, d}), dirty.o.at({0, 0, i, d})) << i;
+      EXPECT_EQ(clean.o.at({0, 1, i, d}), dirty.o.at({0, 1, i, d}));
+    }
+}
+
+} // namespace
