@@ -338,7 +338,8 @@ def ClassifyMaskPass : Pass<"fa-classify-mask", "::mlir::ModuleOp"> {
     alone do not tell (a union of ranges), a test of scalars per tile is added;
     where a part of the mask is not index arithmetic (ids read from memory), a
     test of the mask tile itself. Skipped iterations of a loop with ordered
-    accumulation still pass their turn.
+    accumulation still pass their turn; where a tile is stored in the loop, they
+    store what it is known to be.
 
     Before:
     ```mlir
