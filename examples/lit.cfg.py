@@ -7,4 +7,3 @@ lit_config.load_config(config, os.path.join(os.path.dirname(here), "tests", "lit
 config.name = "fathom-examples"
 config.test_source_root = here
 config.test_exec_root = os.path.join(config.test_exec_root, "examples")
-config.unsupported = not os.path.exists(os.path.join(os.path.dirname(here), "build", "bin", "fa-run"))

@@ -181,6 +181,9 @@ Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
       return e.status();
     *entry = *e;
   }
+  module->walk([&](NestOp nest) {
+    executable->nests.push_back(nest.getLabel().value_or("nest").str());
+  });
   auto code = cpu::CpuExecutable::compile(*module);
   if (!code)
     return Status(ErrorCode::compile_error, toString(code.takeError()) + messages.text);

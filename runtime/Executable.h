@@ -44,6 +44,7 @@ public:
   EntryPoint joint, fwd, bwd, saved;
   bool gradients = false, lseGradient = false;
   std::vector<int64_t> gradCaptures; ///< captured operands with a gradient
+  std::vector<std::string> nests;    ///< labels, by the id of their tile counter
   std::shared_ptr<void> code;        ///< keeps the functions alive
 
   bool isJoint() const { return joint.exists(); }

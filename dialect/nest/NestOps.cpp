@@ -111,8 +111,10 @@ ParseResult NestOp::parse(OpAsmParser &p, OperationState &s) {
 }
 
 void NestOp::print(OpAsmPrinter &p) {
-  if (auto label = getLabel())
-    p << " \"" << *label << "\"";
+  if (auto label = getLabel()) {
+    p << " ";
+    p.printString(*label);
+  }
   auto dims = [&](unsigned from, unsigned to) {
     p << "(";
     for (unsigned d = from; d < to; ++d) {

@@ -83,7 +83,9 @@ void ScheduleAttr::print(AsmPrinter &p) const {
     p << ", dq_splits = " << getDqSplits();
   if (getDeterministic())
     p << ", deterministic";
-  p << ", origin = \"" << getOrigin() << "\">";
+  p << ", origin = ";
+  p.printString(getOrigin());
+  p << ">";
 }
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,

@@ -7,10 +7,17 @@
 // in order), or a second nest that computes the sums again, query blocks
 // outermost.
 //
+// A nest that adds into an output of its own (the gradient of a captured
+// operand) and has only batch and head as further dims gets a partial result
+// for each of them, summed in order: under every policy, since it costs
+// nothing and is deterministic.
+//
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
 #include "passes/nest/Tiles.h"
+
+#include <functional>
 
 using namespace mlir;
 using namespace fathom;
@@ -112,6 +119,9 @@ struct PlaceDQAccumulationPass
       }
       if (!any)
         missed(func, kName, "no nest adds into the same rows from several key blocks");
+      for (auto nest : llvm::make_early_inc_range(func.getOps<NestOp>()))
+        if (schedule.getDq() != DQPolicy::sequential)
+          makePartial(nest);
       tidyNests(func);
     }
   }
@@ -304,6 +314,104 @@ struct PlaceDQAccumulationPass
     zeroNest.erase();
     m.add.erase();
     nest.setNumParallel(nest.getNumDims());
+  }
+
+  //===--------------------------------------------------------------------===//
+  // partial results
+  //===--------------------------------------------------------------------===//
+
+  /// parallel(p...) sequential(s...) that only adds into argument G becomes
+  /// parallel(p..., s...) that adds into part [s...] of a local buffer, and a
+  /// nest over G's entries that sums the parts.
+  void makePartial(NestOp nest) {
+    unsigned first = nest.getNumParallel();
+    if (first == nest.getNumDims())
+      return;
+    for (int64_t step : nest.getSteps().drop_front(first))
+      if (step != 1)
+        return;
+    Value target;
+    bool ok = true;
+    SmallVector<Operation *> adds;
+    nest->walk([&](Operation *op) {
+      Value buffer;
+      if (auto a = dyn_cast<AccumulateOp>(op); a && a.getMode() == AccumulateMode::plain)
+        buffer = a.getBuffer();
+      else if (auto s = dyn_cast<ScatterAddOp>(op); s && s.getMode() == AccumulateMode::plain)
+        buffer = s.getBuffer();
+      else if (isa<AccumulateOp, ScatterAddOp, StoreOp>(op))
+        ok = false;
+      if (!buffer)
+        return;
+      ok &= !target || target == buffer;
+      target = buffer;
+      adds.push_back(op);
+    });
+    if (!ok || !target || !isa<BlockArgument>(target)) {
+      missed(nest, kName, "it does more than add into one output");
+      return;
+    }
+    auto type = cast<MemRefType>(target.getType());
+    unsigned parts = nest.getNumDims() - first;
+    TileBuilder b(OpBuilder(nest), nest.getLoc());
+    SmallVector<Value> sizes(nest.getBounds().drop_front(first)), entries;
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      entries.push_back(b.dim(target, d));
+    llvm::append_range(sizes, entries);
+    SmallVector<int64_t> shape(sizes.size(), ShapedType::kDynamic);
+    Value partial = b.make<memref::AllocOp>(MemRefType::get(shape, type.getElementType()), sizes);
+    auto tile = tileOf({64}, type.getElementType());
+    SmallVector<int64_t> steps(sizes.size(), 1);
+    steps.back() = 64;
+    b.make<NestOp>("zero", sizes, steps, steps.size(),
+                   [&](OpBuilder &inner, Location l, ValueRange iv) {
+                     TileBuilder t(inner, l);
+                     t.store(t.constant(tile, 0), partial, iv, {sizes.back()});
+                   });
+    for (Operation *op : adds) {
+      // Operands: tile, buffer, indices...
+      SmallVector<Value> part(nest.getBlock()->getArguments().drop_front(first));
+      op->setOperand(1, partial);
+      op->insertOperands(2, part);
+      if (auto a = dyn_cast<AccumulateOp>(op)) {
+        auto segments = llvm::to_vector(ArrayRef<int32_t>(a.getProperties().operandSegmentSizes));
+        segments[2] += parts;
+        llvm::copy(segments, a.getProperties().operandSegmentSizes.begin());
+      }
+    }
+    nest.setNumParallel(nest.getNumDims());
+    b.setInsertionPointAfter(nest);
+    SmallVector<int64_t> entrySteps(entries.size(), 1);
+    entrySteps.back() = 64;
+    b.make<NestOp>("sum_parts", entries, entrySteps, entries.size(),
+                   [&](OpBuilder &inner, Location l, ValueRange iv) {
+                     TileBuilder t(inner, l);
+                     SmallVector<Value> at;
+                     std::function<Value(Value)> over = [&](Value sum) -> Value {
+                       if (at.size() == parts) {
+                         SmallVector<Value> idx(at);
+                         llvm::append_range(idx, iv);
+                         Value p = t.load(partial, idx, {entries.back()}, {64});
+                         return t.make<arith::AddFOp>(sum, p);
+                       }
+                       return t
+                           .loop(sizes[at.size()], 1, sum,
+                                 [&](Value i, ValueRange c) -> SmallVector<Value> {
+                                   at.push_back(i);
+                                   Value next = over(c[0]);
+                                   at.pop_back();
+                                   return {next};
+                                 })
+                           .getResult(0);
+                     };
+                     Value total = over(t.constant(tile, 0));
+                     t.store(total, target, iv, {entries.back()});
+                   });
+    // The sum is stored, so that the target need not be zeroed before.
+    for (Operation *user : llvm::make_early_inc_range(target.getUsers()))
+      if (auto s = dyn_cast<StoreOp>(user); s && floatConstant(s.getTile()) == 0.0)
+        s.erase();
+    passed(nest, kName, "each batch entry and head adds into its own part, summed in order");
   }
 };
 } // namespace

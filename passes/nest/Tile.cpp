@@ -557,10 +557,12 @@ private:
   void captureGradNest(int64_t capture, Value gradient) {
     zeroNest(gradient);
     SmallVector<bool> owned = ownedDims(capture);
+    // Owned dims are parallel dims of the nest, b and h otherwise sequential
+    // ones, and i and j otherwise loops.
     SmallVector<int> order;
     for (bool parallel : {true, false})
       for (int dim = 0; dim < 4; ++dim)
-        if (owned[dim] == parallel)
+        if (owned[dim] == parallel && (parallel || dim < 2))
           order.push_back(dim);
     SmallVector<Value> sizes{B, Hq, maxSq, maxSk}, bounds;
     SmallVector<int64_t> blocks{1, 1, bm, bn}, steps;
@@ -572,17 +574,31 @@ private:
       SmallVector<Value> at(4);
       for (auto [n, dim] : llvm::enumerate(order))
         at[dim] = iv[n];
-      auto [batch, h, i, j] = std::tie(at[0], at[1], at[2], at[3]);
-      Sequence s = sequence(batch);
-      Value t = gradientOfX(batch, h, i, j);
-      Value vis = visible(s, batch, h, i, j);
-      Value raw = loadSquare(S, batch, h, i, j);
-      inlineOnTiles(b, bwd.getDscore(), regionArgs({raw, t}, batch, h, i, j), {bm, bn}, s.sq,
-                    s.sk, [&](ContributeOp c, Value value, ValueRange indices) {
-                      if (cast<BlockArgument>(c.getTarget()).getArgNumber() == capture)
-                        contribute(value, vis, gradient, indices);
-                    });
+      Sequence s = sequence(at[0]);
+      auto tile = [&] { captureGradTile(capture, gradient, s, at[0], at[1], at[2], at[3]); };
+      auto over = [&](int dim, Value end, function_ref<void()> body) {
+        if (owned[dim])
+          return body();
+        b.loop(end, blocks[dim], {}, [&](Value iv, ValueRange) -> SmallVector<Value> {
+          at[dim] = iv;
+          body();
+          return {};
+        });
+      };
+      over(2, s.sq, [&] { over(3, s.sk, tile); });
     });
+  }
+
+  void captureGradTile(int64_t capture, Value gradient, const Sequence &s, Value batch, Value h,
+                       Value i, Value j) {
+    Value t = gradientOfX(batch, h, i, j);
+    Value vis = visible(s, batch, h, i, j);
+    Value raw = loadSquare(S, batch, h, i, j);
+    inlineOnTiles(b, bwd.getDscore(), regionArgs({raw, t}, batch, h, i, j), {bm, bn}, s.sq, s.sk,
+                  [&](ContributeOp c, Value value, ValueRange indices) {
+                    if (cast<BlockArgument>(c.getTarget()).getArgNumber() == capture)
+                      contribute(value, vis, gradient, indices);
+                  });
   }
 
   void contribute(Value value, Value vis, Value gradient, ValueRange indices) {

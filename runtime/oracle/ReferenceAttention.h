@@ -32,12 +32,11 @@ struct Answer {
   Tensor o, lse, dq, dk, dv;
   std::vector<Tensor> dCaptures;
 
-  /// The largest sum of the magnitudes of an entry's terms, per gradient. What
-  /// the terms leave after cancelling can't be righter than their own rounding.
-  struct Magnitudes {
-    double dq = 0, dk = 0, dv = 0;
-    std::vector<double> dCaptures;
-  } magnitudes;
+  /// By the reference only: per entry of a gradient, the sum of the magnitudes
+  /// of its terms. What is left after they cancel can't be righter than their
+  /// own rounding.
+  Tensor dqSize, dkSize, dvSize;
+  std::vector<Tensor> dCaptureSizes;
 };
 
 /// The answer in f64 (long double where q is f64), nothing rounded. Row with
@@ -59,19 +58,20 @@ llvm::FailureOr<double> visiblePairs(const Problem &problem);
 /// One output against the reference.
 struct Check {
   std::string name;
-  double error = 0;     ///< max |got - reference|
-  double tolerance = 0; ///< see compare()
+  /// |got - reference| and what is allowed, where the first comes closest to
+  /// (or farthest over) the second.
+  double error = 0, tolerance = 0;
   bool pass = true;
   std::string worst; ///< where and what, if it failed
 };
 
-/// Passes if max |got - reference| <= 2 max |naive - reference|
+/// Passes if |got - reference| <= 2 max |naive - reference|
 ///   + 2 ulp of `dtype`, which the output was rounded to, at max |reference|
-///   + 2 ulp of the accumulation type at `magnitude`.
+///   + 2 ulp of the accumulation type at the entry's `sizes`, if given.
 /// NaN and infinities must be where the reference has them; a value beyond the
 /// range of `dtype` may be infinite.
 Check compare(std::string name, const Tensor &got, const Tensor &reference, const Tensor &naive,
-              DType dtype, double magnitude = 0);
+              DType dtype, const Tensor &sizes = {});
 
 } // namespace fathom::oracle
 

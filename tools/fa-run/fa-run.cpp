@@ -8,6 +8,7 @@
 #include "runtime/Compiler.h"
 #include "runtime/Npy.h"
 #include "runtime/Peak.h"
+#include "runtime/cpu/CpuRuntime.h"
 #include "runtime/oracle/ReferenceAttention.h"
 #include "tools/fa-run/Inputs.h"
 
@@ -146,6 +147,7 @@ public:
       layout = *l;
     }
     threads = o.threads > 0 ? unsigned(o.threads) : std::max(1u, std::thread::hardware_concurrency());
+    cpu::setThreadCount(threads);
     auto loaded = VariantSource::load(o.file, o.variant);
     if (!loaded)
       return fail(loaded.status());
@@ -164,8 +166,13 @@ public:
         return fail(compiled.status());
       executable = *compiled;
       fmt::print("compiled in {:.0f} ms\n", 1e3 * since(start));
+      cpu::resetCounters();
       if (Status s = executable->run(x, results()); !s)
         return fail(s);
+      if (o.countTiles)
+        for (auto [id, label] : enumerate(executable->nests))
+          if (id < cpu::kNumCounters && cpu::readCounter(id))
+            fmt::print("tiles {}: {}\n", label, cpu::readCounter(id));
     }
     bool right = true;
     if (o.verify) {
@@ -282,11 +289,11 @@ private:
     return list;
   }
 
-  std::vector<double> magnitudes(const oracle::Answer::Magnitudes &m) const {
-    std::vector<double> list{0, 0, m.dq, m.dk, m.dv};
-    for (size_t c = 0; c < m.dCaptures.size(); ++c)
-      if (isFloat(x.captures[c].dtype))
-        list.push_back(m.dCaptures[c]);
+  std::vector<Tensor> sizesInOrder(const oracle::Answer &a) const {
+    std::vector<Tensor> list{{}, {}, a.dqSize, a.dkSize, a.dvSize};
+    for (const Tensor &t : a.dCaptureSizes)
+      if (t.defined())
+        list.push_back(t);
     return list;
   }
 
@@ -328,7 +335,7 @@ private:
       width = std::max(width, out.name.size() + 2);
     fmt::print("\n{:<{}}{:>12}{:>12}\n", "output", width, "max error", "tolerance");
     std::vector<Tensor> want = inOrder(*ref), loose = inOrder(*rough);
-    std::vector<double> sizes = magnitudes(ref->magnitudes);
+    std::vector<Tensor> sizes = sizesInOrder(*ref);
     for (auto [n, out] : enumerate(outputs)) {
       oracle::Check c = oracle::compare(out.name, out.logical, want[n], loose[n], out.roundedTo,
                                          sizes[n]);
