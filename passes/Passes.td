@@ -69,6 +69,7 @@ def NormalizeVariantPass : Pass<"fa-normalize-variant"> {
       j <= i + off + r and j >= i + off - l, and what the mask region says.
     - off is seqlen_k - seqlen_q, and 0 if `top_left`.
 
+    `math.fpowi` of an exponent that is not a constant becomes `math.powf`.
     Constants are folded and stand first, equal values are computed once. A
     second run changes nothing.
 
