@@ -20,6 +20,7 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -78,9 +79,46 @@ static LogicalResult addEntryPoints(ModuleOp module) {
   return success();
 }
 
+/// expm1 and log1p become calls, entry by entry: upstream's way, exp(x) - 1 and
+/// log(1 + x), loses what they are for.
+static void callAccurateMath(ModuleOp module) {
+  SmallVector<Operation *> ops;
+  module.walk([&](Operation *op) {
+    if (isa<math::ExpM1Op, math::Log1pOp>(op))
+      ops.push_back(op);
+  });
+  for (Operation *op : ops) {
+    Value x = op->getOperand(0);
+    Type element = getElementTypeOrSelf(x.getType());
+    if (!element.isF32() && !element.isF64())
+      continue;
+    std::string name = isa<math::ExpM1Op>(op) ? "expm1" : "log1p";
+    if (element.isF32())
+      name += "f";
+    auto f = module.lookupSymbol<func::FuncOp>(name);
+    if (!f) {
+      OpBuilder top = OpBuilder::atBlockBegin(module.getBody());
+      f = func::FuncOp::create(top, module.getLoc(), name, top.getFunctionType(element, element));
+      f.setPrivate();
+    }
+    ImplicitLocOpBuilder b(op->getLoc(), op);
+    auto call = [&](Value v) { return func::CallOp::create(b, f, v).getResult(0); };
+    Value result = x;
+    if (auto vector = dyn_cast<VectorType>(x.getType())) {
+      for (int64_t i = 0; i < vector.getNumElements(); ++i)
+        result = vector::InsertOp::create(b, call(vector::ExtractOp::create(b, x, i)), result, i);
+    } else {
+      result = call(x);
+    }
+    op->getResult(0).replaceAllUsesWith(result);
+    op->erase();
+  }
+}
+
 LogicalResult fathom::cpu::lowerToLLVMDialect(ModuleOp module) {
   if (failed(addEntryPoints(module)))
     return failure();
+  callAccurateMath(module);
   PassManager pm(module.getContext());
   pm.addPass(createCSEPass());
   pm.addPass(createLoopInvariantCodeMotionPass());
@@ -89,9 +127,9 @@ LogicalResult fathom::cpu::lowerToLLVMDialect(ModuleOp module) {
   expand.includeBf16 = true; // not every CPU and C library has them
   pm.addPass(arith::createArithExpandOpsPass(expand));
   pm.addPass(createSCFToControlFlowPass());
-  pm.addPass(createConvertVectorToLLVMPass());
   pm.addPass(createConvertMathToLLVMPass());
-  pm.addPass(createConvertMathToLibmPass());
+  pm.addPass(createConvertMathToLibmPass()); // entry by entry
+  pm.addPass(createConvertVectorToLLVMPass());
   FinalizeMemRefToLLVMConversionPassOptions memref;
   memref.useGenericFunctions = true;
   pm.addPass(createFinalizeMemRefToLLVMConversionPass(memref));
