@@ -69,6 +69,7 @@ def NormalizeVariantPass : Pass<"fa-normalize-variant"> {
       j <= i + off + r and j >= i + off - l, and what the mask region says.
     - off is seqlen_k - seqlen_q, and 0 if `top_left`.
 
+    `math.fpowi` of an exponent that is not a constant becomes `math.powf`.
     Constants are folded and stand first, equal values are computed once. A
     second run changes nothing.
 
@@ -338,7 +339,8 @@ def ClassifyMaskPass : Pass<"fa-classify-mask", "::mlir::ModuleOp"> {
     alone do not tell (a union of ranges), a test of scalars per tile is added;
     where a part of the mask is not index arithmetic (ids read from memory), a
     test of the mask tile itself. Skipped iterations of a loop with ordered
-    accumulation still pass their turn.
+    accumulation still pass their turn; where a tile is stored in the loop, they
+    store what it is known to be.
 
     Before:
     ```mlir

@@ -63,8 +63,8 @@ def FA_VariantOp : FA_VariantLikeOp<"variant", [Symbol]> {
     then `alibi`, then the `score` region, then the mask (`causal`, `window`
     and the `mask` region must all say visible), then softmax over j.
 
-    Regions may use arith, math, `tensor.extract` of captures, `fa.distance`,
-    `fa.seqlen_q` and `fa.seqlen_k`. They compute in f32 (f64 in an f64
+    Regions may use arith, math, `tensor.extract` and `tensor.dim` of captures,
+    `fa.distance`, `fa.seqlen_q` and `fa.seqlen_k`. They compute in f32 (f64 in an f64
     instance) and see i and j within their own sequence.
 
     `window(left = l, right = r)` is inclusive: i + off - l <= j <= i + off + r

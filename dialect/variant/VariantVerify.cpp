@@ -17,6 +17,12 @@ LogicalResult verifyBody(Operation *op, Region &r, StringRef what, bool mayContr
     if (inner.getNumRegions() || !isMemoryEffectFree(&inner))
       return inner.emitOpError("expected an op without side effects or regions in the ")
              << what << " region";
+    StringRef dialect = inner.getName().getDialectNamespace();
+    if (dialect != "arith" && dialect != "math" &&
+        !isa<tensor::ExtractOp, tensor::DimOp, DistanceOp, SeqlenQOp, SeqlenKOp>(inner))
+      return inner.emitOpError("expected an arith or math op, tensor.extract, tensor.dim, "
+                               "fa.distance, fa.seqlen_q or fa.seqlen_k in the ")
+             << what << " region";
     for (Type t : inner.getResultTypes())
       if (!t.isIntOrIndexOrFloat())
         return inner.emitOpError("expected scalar results in the ") << what

@@ -52,12 +52,17 @@ public:
     facts[mask] = {0.0, {}};
   }
 
-  /// Success if the iteration has no effect but taking turns; on failure `why`
-  /// names the first op that has one.
+  /// Success if the iteration has no effect but that of `kept`; on failure
+  /// `why` names the first op that has one.
   LogicalResult run(std::string &why);
 
-  /// Ordered additions of zero, and turns that are passed already.
-  SmallVector<Operation *> turns;
+  /// What a skipped iteration still does: an operation on memory, and for a
+  /// store what it writes, a number or a value from outside the iteration.
+  struct Kept {
+    Operation *op;
+    Fact stored;
+  };
+  SmallVector<Kept> kept;
 
 private:
   Fact get(Value v) const;
@@ -65,6 +70,8 @@ private:
   /// True if no entry of `f` is -inf.
   bool isAboveNegInf(const Fact &f);
   Fact evaluate(Operation *op);
+  Fact applyRules(Operation *op, Fact alike);
+  Fact foldNumbers(Operation *op);
   Fact evaluateCompare(arith::CmpFOp op);
   Fact findAlike(Operation *op);
   LogicalResult visitEffects(Operation *op, std::string &why);
@@ -78,8 +85,9 @@ private:
 bool isWritten(Operation *within, Value buffer) {
   WalkResult r = within->walk([&](Operation *op) {
     bool writes = isa<StoreOp, AccumulateOp, ScatterAddOp, memref::StoreOp>(op);
-    return writes && llvm::is_contained(op->getOperands(), buffer) ? WalkResult::interrupt()
-                                                                   : WalkResult::advance();
+    return writes && llvm::is_contained(op->getOperands(), buffer)
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
   });
   return r.wasInterrupted();
 }
@@ -104,6 +112,23 @@ Fact HiddenIteration::get(Value v) const {
     if (auto n = getNumber(constant))
       return {n, {}};
   return {std::nullopt, v};
+}
+
+/// A constant of `type`, a scalar or tile of numbers, each entry `x`.
+TypedAttr makeConstant(Type type, double x) {
+  Type element = getElementTypeOrSelf(type);
+  TypedAttr a;
+  if (auto f = dyn_cast<FloatType>(element))
+    a = FloatAttr::get(f, x);
+  else if (element.isInteger(1))
+    a = BoolAttr::get(type.getContext(), x != 0);
+  else if (element.isIntOrIndex())
+    a = IntegerAttr::get(element, (int64_t)x);
+  else
+    return {};
+  auto shaped = dyn_cast<ShapedType>(type);
+  return shaped ? cast<TypedAttr>(DenseElementsAttr::get(shaped, Attribute(a)))
+                : a;
 }
 
 bool HiddenIteration::isAboveNegInf(const Fact &f) {
@@ -141,11 +166,14 @@ bool HiddenIteration::isAboveNegInf(const Fact &f) {
     }
     if (is(r, -kInf)) {
       trueIsNegInf = p == P::OEQ || p == P::UEQ || p == P::OLE || p == P::ULE;
-      if (trueIsNegInf || p == P::ONE || p == P::UNE || p == P::OGT || p == P::UGT)
+      if (trueIsNegInf || p == P::ONE || p == P::UNE || p == P::OGT ||
+          p == P::UGT)
         z = l;
     }
   }
-  auto side = [&](Value v, bool safe) { return (safe && z && get(v) == get(z)) || above(v); };
+  auto side = [&](Value v, bool safe) {
+    return (safe && z && get(v) == get(z)) || above(v);
+  };
   return side(select.getTrueValue(), !trueIsNegInf) &&
          side(select.getFalseValue(), trueIsNegInf);
 }
@@ -157,13 +185,26 @@ Fact HiddenIteration::evaluateCompare(arith::CmpFOp op) {
     return findAlike(op);
   double x = l == r ? 0 : *l.number, y = l == r ? 0 : *r.number;
   switch (op.getPredicate()) {
-  case P::OEQ: case P::UEQ: return {x == y, {}};
-  case P::ONE: case P::UNE: return {x != y, {}};
-  case P::OLT: case P::ULT: return {x < y, {}};
-  case P::OLE: case P::ULE: return {x <= y, {}};
-  case P::OGT: case P::UGT: return {x > y, {}};
-  case P::OGE: case P::UGE: return {x >= y, {}};
-  default: return findAlike(op);
+  case P::OEQ:
+  case P::UEQ:
+    return {x == y, {}};
+  case P::ONE:
+  case P::UNE:
+    return {x != y, {}};
+  case P::OLT:
+  case P::ULT:
+    return {x < y, {}};
+  case P::OLE:
+  case P::ULE:
+    return {x <= y, {}};
+  case P::OGT:
+  case P::UGT:
+    return {x > y, {}};
+  case P::OGE:
+  case P::UGE:
+    return {x >= y, {}};
+  default:
+    return findAlike(op);
   }
 }
 
@@ -172,7 +213,8 @@ Fact HiddenIteration::findAlike(Operation *op) {
   if (op->getNumRegions() != 0)
     return {std::nullopt, op->getResult(0)};
   bool reads = isa<LoadOp, GatherOp, memref::LoadOp>(op);
-  if (!isMemoryEffectFree(op) && !(reads && !isWritten(loop, op->getOperand(0))))
+  if (!isMemoryEffectFree(op) &&
+      !(reads && !isWritten(loop, op->getOperand(0))))
     return {std::nullopt, op->getResult(0)};
   for (Operation *other : seen)
     if (other->getName() == op->getName() &&
@@ -191,6 +233,32 @@ Fact HiddenIteration::evaluate(Operation *op) {
   Fact alike = findAlike(op);
   if (alike.number)
     return alike;
+  Fact f = applyRules(op, alike);
+  if (f.number)
+    return f;
+  Fact folded = foldNumbers(op);
+  return folded.number ? folded : f;
+}
+
+/// Numbers in, number out, by the op's own folder.
+Fact HiddenIteration::foldNumbers(Operation *op) {
+  SmallVector<Attribute> operands;
+  for (Value v : op->getOperands()) {
+    std::optional<double> n = get(v).number;
+    auto a = n ? makeConstant(v.getType(), *n) : TypedAttr();
+    if (!a)
+      return {};
+    operands.push_back(a);
+  }
+  SmallVector<OpFoldResult> results;
+  if (operands.empty() || !isMemoryEffectFree(op) ||
+      failed(op->fold(operands, results)) || results.size() != 1 ||
+      !isa<Attribute>(results[0]))
+    return {};
+  return {getNumber(cast<Attribute>(results[0])), {}};
+}
+
+Fact HiddenIteration::applyRules(Operation *op, Fact alike) {
   auto number = [](double x) { return Fact{x, {}}; };
   auto operand = [&](unsigned i) { return get(op->getOperand(i)); };
   auto n = [&](unsigned i) { return operand(i).number; };
@@ -198,7 +266,9 @@ Fact HiddenIteration::evaluate(Operation *op) {
   return TypeSwitch<Operation *, Fact>(op)
       // Casts: only what every float type has.
       .Case<arith::ExtFOp, arith::TruncFOp>([&](auto) {
-        return isNumber(0, 0) || isNumber(0, 1) || (n(0) && std::isinf(*n(0))) ? operand(0) : alike;
+        return isNumber(0, 0) || isNumber(0, 1) || (n(0) && std::isinf(*n(0)))
+                   ? operand(0)
+                   : alike;
       })
       .Case<BroadcastOp, TransposeOp>(
           [&](auto) { return n(0) ? operand(0) : alike; })
@@ -212,23 +282,30 @@ Fact HiddenIteration::evaluate(Operation *op) {
           return alike;
         if (isNumber(0, 0) || isNumber(1, 0))
           return number(0);
-        return isNumber(0, 1) ? operand(1) : isNumber(1, 1) ? operand(0) : alike;
+        return isNumber(0, 1)   ? operand(1)
+               : isNumber(1, 1) ? operand(0)
+                                : alike;
       })
       .Case([&](arith::OrIOp) {
         if (!getElementTypeOrSelf(op->getResult(0)).isInteger(1))
           return alike;
         if (isNumber(0, 1) || isNumber(1, 1))
           return number(1);
-        return isNumber(0, 0) ? operand(1) : isNumber(1, 0) ? operand(0) : alike;
+        return isNumber(0, 0)   ? operand(1)
+               : isNumber(1, 0) ? operand(0)
+                                : alike;
       })
       .Case([&](arith::XOrIOp) {
-        if (!getElementTypeOrSelf(op->getResult(0)).isInteger(1) || !n(0) || !n(1))
+        if (!getElementTypeOrSelf(op->getResult(0)).isInteger(1) || !n(0) ||
+            !n(1))
           return alike;
         return number(*n(0) != *n(1));
       })
       .Case([&](arith::CmpFOp c) { return evaluateCompare(c); })
       .Case<math::ExpOp, math::Exp2Op>([&](auto) {
-        return isNumber(0, -kInf) ? number(0) : isNumber(0, 0) ? number(1) : alike;
+        return isNumber(0, -kInf) ? number(0)
+               : isNumber(0, 0)   ? number(1)
+                                  : alike;
       })
       .Case([&](arith::AddFOp) {
         if (isNumber(0, 0))
@@ -240,7 +317,8 @@ Fact HiddenIteration::evaluate(Operation *op) {
           return operand(0);
         if (isNumber(0, -kInf) && isAboveNegInf(operand(1)))
           return number(-kInf);
-        return operand(0) == operand(1) && !isNumber(0, -kInf) && isAboveNegInf(operand(0))
+        return operand(0) == operand(1) && !isNumber(0, -kInf) &&
+                       isAboveNegInf(operand(0))
                    ? number(0)
                    : alike;
       })
@@ -264,7 +342,8 @@ Fact HiddenIteration::evaluate(Operation *op) {
       .Case<arith::MaxNumFOp, arith::MaximumFOp>([&](auto) {
         if (isNumber(0, -kInf))
           return operand(1);
-        return isNumber(1, -kInf) || operand(0) == operand(1) ? operand(0) : alike;
+        return isNumber(1, -kInf) || operand(0) == operand(1) ? operand(0)
+                                                              : alike;
       })
       .Case([&](ReduceOp r) {
         if (!n(0) || (r.getKind() == ReduceKind::add && *n(0) != 0))
@@ -281,20 +360,30 @@ LogicalResult HiddenIteration::visitEffects(Operation *op, std::string &why) {
   if (auto acc = dyn_cast<AccumulateOp>(op)) {
     if (is(acc.getTile(), 0)) {
       if (acc.getMode() == AccumulateMode::ordered)
-        turns.push_back(op);
+        kept.push_back({op, {}});
       return success();
     }
   } else if (auto scatter = dyn_cast<ScatterAddOp>(op)) {
     if (is(scatter.getTile(), 0))
       return success();
   } else if (isa<PassTurnOp>(op)) {
-    turns.push_back(op);
+    kept.push_back({op, {}});
     return success();
-  } else if (isa<TickOp, LoadOp, GatherOp, memref::LoadOp>(op) || isMemoryEffectFree(op)) {
+  } else if (auto store = dyn_cast<StoreOp>(op)) {
+    Fact tile = get(store.getTile());
+    if (tile.number ||
+        llvm::is_contained(loop.getRegionIterArgs(), tile.same) ||
+        loop.isDefinedOutsideOfLoop(tile.same)) {
+      kept.push_back({op, tile});
+      return success();
+    }
+  } else if (isa<TickOp, LoadOp, GatherOp, memref::LoadOp>(op) ||
+             isMemoryEffectFree(op)) {
     return success();
   }
   why = ("the iteration writes memory by " + op->getName().getStringRef() +
-         " also where the mask is false").str();
+         " also where the mask is false")
+            .str();
   return failure();
 }
 
@@ -307,16 +396,20 @@ LogicalResult HiddenIteration::run(std::string &why) {
     else if (op.getNumResults() == 1)
       seen.push_back(&op); // the mask itself
   }
-  for (auto [k, pair] : llvm::enumerate(llvm::zip_equal(loop.getYieldedValues(), loop.getRegionIterArgs())))
-    if (auto [next, carried] = pair; !(get(next) == Fact{std::nullopt, carried})) {
+  for (auto [k, pair] : llvm::enumerate(
+           llvm::zip_equal(loop.getYieldedValues(), loop.getRegionIterArgs())))
+    if (auto [next, carried] = pair;
+        !(get(next) == Fact{std::nullopt, carried})) {
       why = ("carried value " + Twine(k) +
-             " is not proved to stay the same where the mask is false").str();
+             " is not proved to stay the same where the mask is false")
+                .str();
       return failure();
     }
   return success();
 }
 
-struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMaskPass> {
+struct ClassifyMaskPass
+    : public fathom::impl::ClassifyMaskPassBase<ClassifyMaskPass> {
   using ClassifyMaskPassBase::ClassifyMaskPassBase;
 
   void runOnOperation() override {
@@ -338,7 +431,7 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
       why.clear();
       if (failed(hidden.run(why)))
         continue;
-      skipHidden(loop, mask, hidden.turns);
+      skipHidden(loop, mask, hidden.kept);
       return;
     }
     if (!why.empty())
@@ -350,10 +443,13 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
   /// loop has an iteration, as it did.
   static void hoistScalars(scf::ForOp loop) {
     auto nest = loop->getParentOfType<NestOp>();
-    for (Operation &op : llvm::make_early_inc_range(loop.getBody()->without_terminator())) {
+    for (Operation &op :
+         llvm::make_early_inc_range(loop.getBody()->without_terminator())) {
       if (op.getNumResults() != 1 || op.getNumRegions() != 0 ||
           isa<ShapedType>(op.getResult(0).getType()) ||
-          !llvm::all_of(op.getOperands(), [&](Value v) { return loop.isDefinedOutsideOfLoop(v); }))
+          !llvm::all_of(op.getOperands(), [&](Value v) {
+            return loop.isDefinedOutsideOfLoop(v);
+          }))
         continue;
       if (isMemoryEffectFree(&op)) {
         op.moveBefore(loop);
@@ -363,63 +459,81 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
       if (!load || isWritten(nest, load.getMemRef()))
         continue;
       Value known;
-      for (Operation *above = loop; above != nest && !known; above = above->getParentOp())
+      for (Operation *above = loop; above != nest && !known;
+           above = above->getParentOp())
         for (auto other : above->getBlock()->getOps<memref::LoadOp>())
-          if (other->isBeforeInBlock(above) && other->getOperands() == load->getOperands())
+          if (other->isBeforeInBlock(above) &&
+              other->getOperands() == load->getOperands())
             known = other;
       if (!known) {
         OpBuilder b(loop);
         Location loc = load.getLoc();
-        Value runs = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, loop.getLowerBound(),
-                                           loop.getUpperBound());
-        known = scf::IfOp::create(
-                    b, loc, runs,
-                    [&](OpBuilder &then, Location l) {
-                      scf::YieldOp::create(then, l, then.clone(op)->getResults());
-                    },
-                    [&](OpBuilder &otherwise, Location l) {
-                      Type t = load.getType();
-                      Value zero = arith::ConstantOp::create(otherwise, l, otherwise.getZeroAttr(t));
-                      scf::YieldOp::create(otherwise, l, zero);
-                    })
-                    .getResult(0);
+        Value runs =
+            arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
+                                  loop.getLowerBound(), loop.getUpperBound());
+        known =
+            scf::IfOp::create(
+                b, loc, runs,
+                [&](OpBuilder &then, Location l) {
+                  scf::YieldOp::create(then, l, then.clone(op)->getResults());
+                },
+                [&](OpBuilder &otherwise, Location l) {
+                  Type t = load.getType();
+                  Value zero = arith::ConstantOp::create(
+                      otherwise, l, otherwise.getZeroAttr(t));
+                  scf::YieldOp::create(otherwise, l, zero);
+                })
+                .getResult(0);
       }
       load.replaceAllUsesWith(known);
       load.erase();
     }
   }
 
-  /// Clones the ops of `turns` as fa.pass_turn at `b`.
-  static void passTurns(OpBuilder &b, Block *body, ArrayRef<Operation *> turns, IRMapping &map) {
-    auto cloned = [&](ValueRange values) {
-      SmallVector<Value> r;
-      for (Operation *op : getSlice(values, body))
-        if (!map.contains(op->getResult(0)))
-          b.clone(*op, map);
-      for (Value v : values)
-        r.push_back(map.lookupOrDefault(v));
-      return r;
+  /// What a skipped iteration still does, at `b`.
+  static void emitKept(OpBuilder &b, Block *body,
+                       ArrayRef<HiddenIteration::Kept> kept, IRMapping &map) {
+    auto clone = [&](Operation *op, ValueRange operands) {
+      for (Operation *needed : getSlice(operands, body))
+        if (!map.contains(needed->getResult(0)))
+          b.clone(*needed, map);
+      return b.clone(*op, map);
     };
-    for (Operation *op : turns) {
-      if (auto pass = dyn_cast<PassTurnOp>(op)) {
-        cloned(pass->getOperands());
-        b.clone(*pass, map);
-        continue;
+    for (auto &[op, stored] : kept) {
+      if (auto store = dyn_cast<StoreOp>(op)) {
+        Value tile = stored.same;
+        if (stored.number)
+          tile = arith::ConstantOp::create(
+              b, op->getLoc(),
+              makeConstant(store.getTile().getType(), *stored.number));
+        map.map(store.getTile(), tile);
+        SmallVector<Value> where(op->getOperands().drop_front());
+        clone(op, where);
+      } else if (auto acc = dyn_cast<AccumulateOp>(op)) {
+        SmallVector<Value> where{acc.getTurn(), acc.getTickets()};
+        llvm::append_range(where, acc.getTicketIndices());
+        auto at = ValueRange(where).drop_front(2);
+        OpBuilder::InsertionGuard guard(b);
+        auto turn = PassTurnOp::create(b, op->getLoc(), where[0], where[1], at);
+        b.setInsertionPoint(turn);
+        clone(turn, where);
+        turn.erase();
+      } else {
+        clone(op, op->getOperands());
       }
-      auto acc = cast<AccumulateOp>(op);
-      Value turn = cloned(acc.getTurn())[0];
-      PassTurnOp::create(b, op->getLoc(), turn, acc.getTickets(), cloned(acc.getTicketIndices()));
     }
   }
 
   /// Moves the ops of the body from `first` on under scf.if `cond`; otherwise
-  /// turns are passed and the carried values stay.
-  static void guardRest(scf::ForOp loop, Operation *first, Value cond, ArrayRef<Operation *> turns) {
+  /// only `kept` is done and the carried values stay.
+  static void guardRest(scf::ForOp loop, Operation *first, Value cond,
+                        ArrayRef<HiddenIteration::Kept> kept) {
     Block *body = loop.getBody();
     Operation *yield = body->getTerminator();
     OpBuilder b(first);
-    auto guard = scf::IfOp::create(b, loop.getLoc(), loop.getResultTypes(), cond, /*withElseRegion=*/
-                                   loop.getNumResults() != 0 || !turns.empty());
+    auto guard = scf::IfOp::create(b, loop.getLoc(), loop.getResultTypes(),
+                                   cond, /*withElseRegion=*/
+                                   loop.getNumResults() != 0 || !kept.empty());
     auto clear = [](Block *block) {
       if (!block->empty())
         block->back().erase();
@@ -428,37 +542,47 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
       clear(guard.elseBlock());
       OpBuilder e = OpBuilder::atBlockEnd(guard.elseBlock());
       IRMapping map;
-      passTurns(e, body, turns, map);
+      emitKept(e, body, kept, map);
       scf::YieldOp::create(e, loop.getLoc(), loop.getRegionIterArgs());
     }
     clear(guard.thenBlock());
-    guard.thenBlock()->getOperations().splice(guard.thenBlock()->end(), body->getOperations(),
-                                              first->getIterator(), yield->getIterator());
+    guard.thenBlock()->getOperations().splice(
+        guard.thenBlock()->end(), body->getOperations(), first->getIterator(),
+        yield->getIterator());
     OpBuilder t = OpBuilder::atBlockEnd(guard.thenBlock());
     scf::YieldOp::create(t, loop.getLoc(), yield->getOperands());
     yield->setOperands(guard.getResults());
   }
 
-  void skipHidden(scf::ForOp loop, Value mask, ArrayRef<Operation *> turns) {
+  void skipHidden(scf::ForOp loop, Value mask,
+                  ArrayRef<HiddenIteration::Kept> kept) {
     hoistScalars(loop);
     MaskAnalysis analysis(mask, loop);
     OpBuilder b(loop);
     Location loc = loop.getLoc();
     Block *body = loop.getBody();
-    Value lb = loop.getLowerBound(), ub = loop.getUpperBound(), step = loop.getStep();
+    Value lb = loop.getLowerBound(), ub = loop.getUpperBound(),
+          step = loop.getStep();
     MaskAnalysis::Range range = analysis.emitRange(b, loc);
     bool tighter = range.lo != lb || range.hi != ub;
     if (!tighter && range.exact && analysis.isUnderstood())
       return missed(loop, kName, "the mask hides no whole tile");
 
-    // Hidden iterations at both ends still pass their turns.
-    if (!turns.empty()) {
+    // Iterations that store go on, each under the test; those that take turns
+    // still pass them at both ends.
+    bool stores =
+        llvm::any_of(kept, [](auto &k) { return isa<StoreOp>(k.op); });
+    if (stores) {
+      range.lo = lb, range.hi = ub;
+      range.exact = false;
+      tighter = false;
+    } else if (!kept.empty()) {
       auto passLoop = [&](Value from, Value to) {
         auto pass = scf::ForOp::create(b, loc, from, to, step);
         OpBuilder p = OpBuilder::atBlockBegin(pass.getBody());
         IRMapping map;
         map.map(loop.getInductionVar(), pass.getInductionVar());
-        passTurns(p, body, turns, map);
+        emitKept(p, body, kept, map);
       };
       if (range.lo != lb)
         passLoop(lb, range.lo);
@@ -466,11 +590,14 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
         // The first value of the induction variable at or past hi.
         b.setInsertionPointAfter(loop);
         Value zero = arith::ConstantIndexOp::create(b, loc, 0);
-        Value length = arith::MaxSIOp::create(b, loc, arith::SubIOp::create(b, loc, range.hi, range.lo), zero);
+        Value length = arith::MaxSIOp::create(
+            b, loc, arith::SubIOp::create(b, loc, range.hi, range.lo), zero);
         Value one = arith::ConstantIndexOp::create(b, loc, 1);
         Value round = arith::SubIOp::create(b, loc, step, one);
-        Value steps = arith::DivUIOp::create(b, loc, arith::AddIOp::create(b, loc, length, round), step);
-        Value end = arith::AddIOp::create(b, loc, range.lo, arith::MulIOp::create(b, loc, steps, step));
+        Value steps = arith::DivUIOp::create(
+            b, loc, arith::AddIOp::create(b, loc, length, round), step);
+        Value end = arith::AddIOp::create(
+            b, loc, range.lo, arith::MulIOp::create(b, loc, steps, step));
         passLoop(end, ub);
       }
     }
@@ -483,21 +610,27 @@ struct ClassifyMaskPass : public fathom::impl::ClassifyMaskPassBase<ClassifyMask
       Value any = mask;
       while (auto t = dyn_cast<RankedTensorType>(any.getType())) {
         Type r = t.getRank() == 1 ? t.getElementType()
-                                  : RankedTensorType::get({t.getDimSize(0)}, t.getElementType());
-        any = ReduceOp::create(at, loc, r, ReduceKind::any, any, t.getRank() - 1);
+                                  : RankedTensorType::get({t.getDimSize(0)},
+                                                          t.getElementType());
+        any =
+            ReduceOp::create(at, loc, r, ReduceKind::any, any, t.getRank() - 1);
       }
-      guardRest(loop, rest, any, turns);
+      guardRest(loop, rest, any, kept);
     }
     if (!range.exact) {
       Operation *rest = hoistSlice(analysis.getInputs().getArrayRef(), body);
       OpBuilder at(rest);
       Value any = analysis.emitAny(at, loc);
-      guardRest(loop, rest, any, turns);
+      guardRest(loop, rest, any, kept);
     }
     passed(loop, kName,
-           Twine(tighter ? "bounds tightened to the tiles that can be visible" : "bounds kept") +
+           Twine(tighter ? "bounds tightened to the tiles that can be visible"
+                         : "bounds kept") +
                (range.exact ? "" : ", a test of scalars per tile") +
-               (analysis.isUnderstood() ? "" : ", a test of the mask tile's entries per tile"));
+               (stores ? ", hidden tiles are only stored" : "") +
+               (analysis.isUnderstood()
+                    ? ""
+                    : ", a test of the mask tile's entries per tile"));
   }
 };
 } // namespace

@@ -16,7 +16,8 @@ namespace fathom {
 } // namespace fathom
 
 namespace {
-struct CountTilesPass : public fathom::impl::CountTilesPassBase<CountTilesPass> {
+struct CountTilesPass
+    : public fathom::impl::CountTilesPassBase<CountTilesPass> {
   using CountTilesPassBase::CountTilesPassBase;
 
   void runOnOperation() override {
@@ -42,7 +43,8 @@ struct CountTilesPass : public fathom::impl::CountTilesPassBase<CountTilesPass> 
     SmallVector<DotOp> dots;
     nest.walk([&](DotOp dot) {
       Operation *loop = getTileLoop(dot);
-      if (llvm::none_of(loops, [&](Operation *o) { return loop->isProperAncestor(o); }))
+      if (llvm::none_of(
+              loops, [&](Operation *o) { return loop->isProperAncestor(o); }))
         dots.push_back(dot);
     });
     // One tick a path: in the outermost blocks of the loop that hold a dot.
@@ -51,7 +53,8 @@ struct CountTilesPass : public fathom::impl::CountTilesPassBase<CountTilesPass> 
       blocks.insert(dot->getBlock());
     for (Block *block : blocks) {
       bool counted = llvm::any_of(blocks, [&](Block *other) {
-        return other != block && other->getParent()->isProperAncestor(block->getParent());
+        return other != block &&
+               other->getParent()->isProperAncestor(block->getParent());
       });
       if (counted)
         continue;

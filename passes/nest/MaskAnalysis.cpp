@@ -112,12 +112,12 @@ bool MaskAnalysis::isNonNegative(Value v) const {
 
 bool MaskAnalysis::isNonNegative(const LinearForm &f) const {
   return f.constant >= 0 && llvm::all_of(f.terms, [&](auto &t) {
-    const Variable &v = variables[t.first];
-    return t.second > 0 &&
-           (v.kind == Variable::lane ||
-            (v.kind == Variable::scalar && isNonNegative(v.value)) ||
-            (v.kind == Variable::quotient && isNonNegative(v.dividend)));
-  });
+           const Variable &v = variables[t.first];
+           return t.second > 0 &&
+                  (v.kind == Variable::lane ||
+                   (v.kind == Variable::scalar && isNonNegative(v.value)) ||
+                   (v.kind == Variable::quotient && isNonNegative(v.dividend)));
+         });
 }
 
 bool MaskAnalysis::dependsOn(const LinearForm &f,
@@ -128,21 +128,25 @@ bool MaskAnalysis::dependsOn(const LinearForm &f,
 }
 
 bool MaskAnalysis::hasLane(const LinearForm &f) const {
-  return dependsOn(f, [&](unsigned id) { return variables[id].kind == Variable::lane; });
+  return dependsOn(
+      f, [&](unsigned id) { return variables[id].kind == Variable::lane; });
 }
 
 //===----------------------------------------------------------------------===//
 // Reading
 //===----------------------------------------------------------------------===//
 
-std::optional<LinearForm> MaskAnalysis::readDivision(Operation *op, LaneMap map) {
+std::optional<LinearForm> MaskAnalysis::readDivision(Operation *op,
+                                                     LaneMap map) {
   auto divisor = getConstant(op->getOperand(1));
   auto dividend = readIndex(op->getOperand(0), map);
   if (!divisor || !dividend || !divisor->isStrictlyPositive())
     return std::nullopt;
   if (isa<arith::DivUIOp, arith::RemUIOp>(op) && !isNonNegative(*dividend))
     return std::nullopt;
-  auto isChoice = [&](unsigned id) { return variables[id].kind == Variable::choice; };
+  auto isChoice = [&](unsigned id) {
+    return variables[id].kind == Variable::choice;
+  };
   if (dependsOn(*dividend, isChoice))
     return std::nullopt;
   int64_t d = divisor->getSExtValue();
@@ -151,7 +155,8 @@ std::optional<LinearForm> MaskAnalysis::readDivision(Operation *op, LaneMap map)
   if (dividend->terms.empty())
     q.constant = divide(dividend->constant, d, floors);
   else
-    q.terms[getVariable({Variable::quotient, {}, {-1, -1}, *dividend, d, floors})] = 1;
+    q.terms[getVariable(
+        {Variable::quotient, {}, {-1, -1}, *dividend, d, floors})] = 1;
   if (isa<arith::RemSIOp, arith::RemUIOp>(op))
     return combine(*dividend, 1, q, -d);
   return q;
@@ -169,14 +174,16 @@ std::optional<LinearForm> MaskAnalysis::readIndex(Value v, LaneMap map) {
   std::optional<LinearForm> r;
   if (op && isPosition(v.getType())) {
     auto linear = [&](int64_t ka, int64_t kb) -> std::optional<LinearForm> {
-      auto a = readIndex(op->getOperand(0), map), b = readIndex(op->getOperand(1), map);
+      auto a = readIndex(op->getOperand(0), map),
+           b = readIndex(op->getOperand(1), map);
       return a && b ? combine(*a, ka, *b, kb) : std::nullopt;
     };
     r = TypeSwitch<Operation *, std::optional<LinearForm>>(op)
             .Case([&](arith::AddIOp) { return linear(1, 1); })
             .Case([&](arith::SubIOp) { return linear(1, -1); })
             .Case([&](arith::MulIOp m) -> std::optional<LinearForm> {
-              auto a = readIndex(m.getLhs(), map), b = readIndex(m.getRhs(), map);
+              auto a = readIndex(m.getLhs(), map),
+                   b = readIndex(m.getRhs(), map);
               if (!a || !b || (!a->terms.empty() && !b->terms.empty()))
                 return std::nullopt;
               return a->terms.empty() ? combine(*b, a->constant, {}, 0)
@@ -200,7 +207,8 @@ std::optional<LinearForm> MaskAnalysis::readIndex(Value v, LaneMap map) {
             })
             .Case<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp,
                   arith::RemSIOp, arith::RemUIOp>([&](Operation *d) {
-              return isScalar(v) && !isInLoop(v) ? std::nullopt : readDivision(d, map);
+              return isScalar(v) && !isInLoop(v) ? std::nullopt
+                                                 : readDivision(d, map);
             })
             .Case<arith::MinSIOp, arith::MaxSIOp, arith::SelectOp>(
                 [&](Operation *) -> std::optional<LinearForm> {
@@ -254,8 +262,9 @@ MaskAnalysis::Dnf MaskAnalysis::atMostZero(LinearForm f) {
       return sum ? atMostZero(*sum) : unknown();
     };
     if (auto s = dyn_cast<arith::SelectOp>(op))
-      return either(both(readMask(s.getCondition(), map, false), with(s.getTrueValue())),
-                    both(readMask(s.getCondition(), map, true), with(s.getFalseValue())));
+      return either(
+          both(readMask(s.getCondition(), map, false), with(s.getTrueValue())),
+          both(readMask(s.getCondition(), map, true), with(s.getFalseValue())));
     Dnf a = with(op->getOperand(0)), b = with(op->getOperand(1));
     bool minimum = isa<arith::MinSIOp>(op);
     return minimum == (k > 0) ? either(a, b) : both(a, b);
@@ -263,10 +272,12 @@ MaskAnalysis::Dnf MaskAnalysis::atMostZero(LinearForm f) {
   return {Conjunction{{std::move(f)}, {}}};
 }
 
-MaskAnalysis::Dnf MaskAnalysis::readCompare(Operation *op, LaneMap map, bool negate) {
+MaskAnalysis::Dnf MaskAnalysis::readCompare(Operation *op, LaneMap map,
+                                            bool negate) {
   using P = arith::CmpIPredicate;
   auto cmp = cast<arith::CmpIOp>(op);
-  P p = negate ? arith::invertPredicate(cmp.getPredicate()) : cmp.getPredicate();
+  P p =
+      negate ? arith::invertPredicate(cmp.getPredicate()) : cmp.getPredicate();
   Value l = cmp.getLhs(), r = cmp.getRhs();
   if (getElementTypeOrSelf(l.getType()).isInteger(1)) {
     if (p != P::eq && p != P::ne)
@@ -283,23 +294,35 @@ MaskAnalysis::Dnf MaskAnalysis::readCompare(Operation *op, LaneMap map, bool neg
   if (!ab || !ba)
     return unknown();
   auto negative = [&](const LinearForm &f) { return atMostZero(plus(f, 1)); };
-  auto nonNegative = [&](const LinearForm &f) { return atMostZero(*combine(f, -1, {}, 0)); };
+  auto nonNegative = [&](const LinearForm &f) {
+    return atMostZero(*combine(f, -1, {}, 0));
+  };
   // x <u y: both of one sign and x < y, or x >= 0 > y.
   auto below = [&](const LinearForm &x, const LinearForm &y, const Dnf &less) {
     return either(both(nonNegative(x), either(negative(y), less)),
                   both(both(negative(x), negative(y)), less));
   };
   switch (p) {
-  case P::sle: return atMostZero(*ab);
-  case P::slt: return negative(*ab);
-  case P::sge: return atMostZero(*ba);
-  case P::sgt: return negative(*ba);
-  case P::eq: return both(atMostZero(*ab), atMostZero(*ba));
-  case P::ne: return either(negative(*ab), negative(*ba));
-  case P::ule: return below(*a, *b, atMostZero(*ab));
-  case P::ult: return below(*a, *b, negative(*ab));
-  case P::uge: return below(*b, *a, atMostZero(*ba));
-  case P::ugt: return below(*b, *a, negative(*ba));
+  case P::sle:
+    return atMostZero(*ab);
+  case P::slt:
+    return negative(*ab);
+  case P::sge:
+    return atMostZero(*ba);
+  case P::sgt:
+    return negative(*ba);
+  case P::eq:
+    return both(atMostZero(*ab), atMostZero(*ba));
+  case P::ne:
+    return either(negative(*ab), negative(*ba));
+  case P::ule:
+    return below(*a, *b, atMostZero(*ab));
+  case P::ult:
+    return below(*a, *b, negative(*ab));
+  case P::uge:
+    return below(*b, *a, atMostZero(*ba));
+  case P::ugt:
+    return below(*b, *a, negative(*ba));
   }
   llvm_unreachable("all predicates are handled");
 }
@@ -320,8 +343,10 @@ MaskAnalysis::Dnf MaskAnalysis::readMask(Value v, LaneMap map, bool negate) {
                   both(readMask(a, map, true), read(b, false)));
   }
   if (auto s = dyn_cast_or_null<arith::SelectOp>(op))
-    return either(both(readMask(s.getCondition(), map, false), read(s.getTrueValue(), false)),
-                  both(readMask(s.getCondition(), map, true), read(s.getFalseValue(), false)));
+    return either(both(readMask(s.getCondition(), map, false),
+                       read(s.getTrueValue(), false)),
+                  both(readMask(s.getCondition(), map, true),
+                       read(s.getFalseValue(), false)));
   if (auto bc = dyn_cast_or_null<BroadcastOp>(op))
     return readMask(bc.getSource(), {map[bc.getDim()], -1}, negate);
   if (auto t = dyn_cast_or_null<TransposeOp>(op))
@@ -339,7 +364,8 @@ MaskAnalysis::MaskAnalysis(Value mask, scf::ForOp loop) : loop(loop) {
     llvm::copy(t.getShape(), laneSizes.begin());
   visible = readMask(mask, {0, 1}, false);
   hidden = readMask(mask, {0, 1}, true);
-  for (auto [from, to] : {std::pair(&visible, &anyVisible), std::pair(&hidden, &anyHidden)})
+  for (auto [from, to] :
+       {std::pair(&visible, &anyVisible), std::pair(&hidden, &anyHidden)})
     for (Conjunction c : *from)
       if (project(c, /*forRange=*/false))
         to->push_back(std::move(c));
@@ -349,12 +375,15 @@ MaskAnalysis::MaskAnalysis(Value mask, scf::ForOp loop) : loop(loop) {
 // Elimination of lanes
 //===----------------------------------------------------------------------===//
 
-unsigned MaskAnalysis::getQuotient(LinearForm dividend, int64_t divisor, bool floors) {
-  return getVariable({Variable::quotient, {}, {-1, -1}, std::move(dividend), divisor, floors});
+unsigned MaskAnalysis::getQuotient(LinearForm dividend, int64_t divisor,
+                                   bool floors) {
+  return getVariable(
+      {Variable::quotient, {}, {-1, -1}, std::move(dividend), divisor, floors});
 }
 
 /// Least and greatest value over the lanes, as forms without lanes.
-std::pair<LinearForm, LinearForm> MaskAnalysis::getInterval(const LinearForm &f) {
+std::pair<LinearForm, LinearForm>
+MaskAnalysis::getInterval(const LinearForm &f) {
   LinearForm lo, hi;
   lo.constant = hi.constant = f.constant;
   for (auto [id, k] : f.terms) {
@@ -428,7 +457,8 @@ bool MaskAnalysis::simplify(std::vector<LinearForm> &forms) {
     }
   }
   for (const LinearForm &f : facts)
-    if (auto it = tightest.find(f.terms); it != tightest.end() && it->second <= f.constant)
+    if (auto it = tightest.find(f.terms);
+        it != tightest.end() && it->second <= f.constant)
       tightest.erase(it);
   forms.clear();
   for (auto &[terms, c] : tightest)
@@ -440,13 +470,16 @@ bool MaskAnalysis::simplify(std::vector<LinearForm> &forms) {
 /// depend on lanes (or, `forRange`, on the induction variable) are eliminated.
 /// Returns false where they can't all hold.
 bool MaskAnalysis::project(Conjunction &c, bool forRange) {
-  auto usesIv = [&](unsigned id) { return loop && variables[id].value == loop.getInductionVar(); };
+  auto usesIv = [&](unsigned id) {
+    return loop && variables[id].value == loop.getInductionVar();
+  };
   std::vector<LinearForm> &forms = c.forms;
   auto eliminated = [&](unsigned id) {
     const Variable &v = variables[id];
     return v.kind == Variable::lane ||
            (v.kind == Variable::quotient &&
-            (hasLane(v.dividend) || (forRange && dependsOn(v.dividend, usesIv))));
+            (hasLane(v.dividend) ||
+             (forRange && dependsOn(v.dividend, usesIv))));
   };
   for (;;) {
     // Quotients come after the variables of their dividends, so that the
@@ -490,7 +523,8 @@ bool MaskAnalysis::project(Conjunction &c, bool forRange) {
     }
     for (const LinearForm &l : lower)
       for (const LinearForm &u : upper)
-        if (auto f = combine(l, getCoefficient(u, id), u, -getCoefficient(l, id)))
+        if (auto f =
+                combine(l, getCoefficient(u, id), u, -getCoefficient(l, id)))
           rest.push_back(std::move(*f));
     forms = std::move(rest);
     if (!simplify(forms))
@@ -505,7 +539,8 @@ bool MaskAnalysis::project(Conjunction &c, bool forRange) {
 // Emission
 //===----------------------------------------------------------------------===//
 
-void MaskAnalysis::collectInputs(const LinearForm &f, SetVector<Value> &in) const {
+void MaskAnalysis::collectInputs(const LinearForm &f,
+                                 SetVector<Value> &in) const {
   for (auto &t : f.terms) {
     if (variables[t.first].kind == Variable::scalar)
       in.insert(variables[t.first].value);
@@ -531,24 +566,42 @@ struct Emitter {
   OpBuilder &b;
   Location loc;
 
-  Value constant(int64_t c) { return arith::ConstantIndexOp::create(b, loc, c); }
-  Value truth(bool v) { return arith::ConstantOp::create(b, loc, b.getBoolAttr(v)); }
+  Value constant(int64_t c) {
+    return arith::ConstantIndexOp::create(b, loc, c);
+  }
+  Value truth(bool v) {
+    return arith::ConstantOp::create(b, loc, b.getBoolAttr(v));
+  }
   Value index(Value v) {
     return v.getType().isIndex()
                ? v
                : b.createOrFold<arith::IndexCastOp>(loc, b.getIndexType(), v);
   }
-  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(loc, x, y); }
-  Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(loc, x, y); }
+  Value add(Value x, Value y) {
+    return b.createOrFold<arith::AddIOp>(loc, x, y);
+  }
+  Value sub(Value x, Value y) {
+    return b.createOrFold<arith::SubIOp>(loc, x, y);
+  }
   Value mul(Value x, int64_t k) {
     return k == 1 ? x : b.createOrFold<arith::MulIOp>(loc, x, constant(k));
   }
-  Value min(Value x, Value y) { return x == y ? x : b.createOrFold<arith::MinSIOp>(loc, x, y); }
-  Value max(Value x, Value y) { return x == y ? x : b.createOrFold<arith::MaxSIOp>(loc, x, y); }
+  Value min(Value x, Value y) {
+    return x == y ? x : b.createOrFold<arith::MinSIOp>(loc, x, y);
+  }
+  Value max(Value x, Value y) {
+    return x == y ? x : b.createOrFold<arith::MaxSIOp>(loc, x, y);
+  }
   /// An absent x is left out.
-  Value both(Value x, Value y) { return x ? b.createOrFold<arith::AndIOp>(loc, x, y) : y; }
-  Value either(Value x, Value y) { return x ? b.createOrFold<arith::OrIOp>(loc, x, y) : y; }
-  Value negate(Value x) { return b.createOrFold<arith::XOrIOp>(loc, x, truth(true)); }
+  Value both(Value x, Value y) {
+    return x ? b.createOrFold<arith::AndIOp>(loc, x, y) : y;
+  }
+  Value either(Value x, Value y) {
+    return x ? b.createOrFold<arith::OrIOp>(loc, x, y) : y;
+  }
+  Value negate(Value x) {
+    return b.createOrFold<arith::XOrIOp>(loc, x, truth(true));
+  }
   Value cmp(arith::CmpIPredicate p, Value x, Value y) {
     return b.createOrFold<arith::CmpIOp>(loc, p, x, y);
   }
@@ -568,7 +621,8 @@ struct Emitter {
 };
 } // namespace
 
-Value MaskAnalysis::emitVariable(OpBuilder &b, Location loc, unsigned id) const {
+Value MaskAnalysis::emitVariable(OpBuilder &b, Location loc,
+                                 unsigned id) const {
   const Variable &v = variables[id];
   Emitter e{b, loc};
   return v.kind == Variable::scalar
@@ -576,7 +630,8 @@ Value MaskAnalysis::emitVariable(OpBuilder &b, Location loc, unsigned id) const 
              : e.divide(emit(b, loc, v.dividend), v.divisor, v.floors);
 }
 
-Value MaskAnalysis::emit(OpBuilder &b, Location loc, const LinearForm &f) const {
+Value MaskAnalysis::emit(OpBuilder &b, Location loc,
+                         const LinearForm &f) const {
   Emitter e{b, loc};
   Value sum;
   for (auto [id, k] : f.terms)
@@ -593,7 +648,8 @@ Value MaskAnalysis::emit(OpBuilder &b, Location loc, const LinearForm &f) const 
 }
 
 /// f <= 0, or f > 0.
-Value MaskAnalysis::emitCompare(OpBuilder &b, Location loc, arith::CmpIPredicate p,
+Value MaskAnalysis::emitCompare(OpBuilder &b, Location loc,
+                                arith::CmpIPredicate p,
                                 const LinearForm &f) const {
   LinearForm left, right;
   for (auto [id, k] : f.terms)
@@ -602,7 +658,8 @@ Value MaskAnalysis::emitCompare(OpBuilder &b, Location loc, arith::CmpIPredicate
   return Emitter{b, loc}.cmp(p, emit(b, loc, left), emit(b, loc, right));
 }
 
-Value MaskAnalysis::emitHolds(OpBuilder &b, Location loc, const Conjunction &c) const {
+Value MaskAnalysis::emitHolds(OpBuilder &b, Location loc,
+                              const Conjunction &c) const {
   Emitter e{b, loc};
   Value all;
   for (const LinearForm &f : c.forms)
@@ -626,7 +683,8 @@ Value MaskAnalysis::emitAll(OpBuilder &b, Location loc) const {
   for (const Conjunction &c : anyHidden) {
     Value fails;
     for (const LinearForm &f : c.forms)
-      fails = e.either(fails, emitCompare(b, loc, arith::CmpIPredicate::sgt, f));
+      fails =
+          e.either(fails, emitCompare(b, loc, arith::CmpIPredicate::sgt, f));
     for (auto [flag, value] : c.flags)
       fails = e.either(fails, value ? e.negate(flag) : flag);
     all = e.both(all, fails ? fails : e.truth(false));
@@ -642,18 +700,23 @@ bool MaskAnalysis::canBeAll() const {
 
 MaskAnalysis::Range MaskAnalysis::emitRange(OpBuilder &b, Location loc) {
   Emitter e{b, loc};
-  Value lb = loop.getLowerBound(), ub = loop.getUpperBound(), step = loop.getStep();
+  Value lb = loop.getLowerBound(), ub = loop.getUpperBound(),
+        step = loop.getStep();
   unsigned iv = getVariable({Variable::scalar, loop.getInductionVar()});
   auto inside = [&](const LinearForm &f) {
     return dependsOn(f, [&](unsigned id) {
-      return variables[id].kind == Variable::scalar && isInLoop(variables[id].value);
+      return variables[id].kind == Variable::scalar &&
+             isInLoop(variables[id].value);
     });
   };
 
   // Per conjunction: the forms that bound iv from below, from above, and those
   // free of it; forms that use other values of the loop's body are left out.
   bool exact = true;
-  struct Bounds { std::vector<LinearForm> lower, upper; Conjunction free; };
+  struct Bounds {
+    std::vector<LinearForm> lower, upper;
+    Conjunction free;
+  };
   std::vector<Bounds> parts;
   for (Conjunction c : visible) {
     for (const LinearForm &f : c.forms)
@@ -699,7 +762,8 @@ MaskAnalysis::Range MaskAnalysis::emitRange(OpBuilder &b, Location loc) {
     Value l = lb, u = ub;
     for (const LinearForm &f : p.lower) { // iv >= ceil(rest / d)
       int64_t d = -getCoefficient(f, iv);
-      l = e.max(l, e.divide(emit(b, loc, plus(without(f, iv), d - 1)), d, true));
+      l = e.max(l,
+                e.divide(emit(b, loc, plus(without(f, iv), d - 1)), d, true));
     }
     for (const LinearForm &f : p.upper) { // iv <= floor(-rest / d)
       int64_t d = getCoefficient(f, iv);
@@ -709,7 +773,8 @@ MaskAnalysis::Range MaskAnalysis::emitRange(OpBuilder &b, Location loc) {
         continue;
       }
       u = e.min(u, d == 1 ? emit(b, loc, plus(*rest, 1))
-                          : e.add(e.divide(emit(b, loc, *rest), d, true), e.constant(1)));
+                          : e.add(e.divide(emit(b, loc, *rest), d, true),
+                                  e.constant(1)));
     }
     Value holds;
     if (!p.free.forms.empty() || !p.free.flags.empty())
@@ -730,7 +795,8 @@ MaskAnalysis::Range MaskAnalysis::emitRange(OpBuilder &b, Location loc) {
     // Whole steps from the old bound, so that the tiles stay the same.
     Value steps = e.sub(lo, lb);
     std::optional<APInt> s = getConstant(step);
-    Value round = s ? e.constant(s->getSExtValue() - 1) : e.sub(step, e.constant(1));
+    Value round =
+        s ? e.constant(s->getSExtValue() - 1) : e.sub(step, e.constant(1));
     steps = b.createOrFold<arith::DivUIOp>(loc, e.add(steps, round), step);
     lo = e.min(e.add(lb, b.createOrFold<arith::MulIOp>(loc, steps, step)), ub);
   }

@@ -88,7 +88,8 @@ private:
   bool isInLoop(mlir::Value v) const;
   bool isNonNegative(mlir::Value v) const;
   bool isNonNegative(const LinearForm &f) const;
-  bool dependsOn(const LinearForm &f, llvm::function_ref<bool(unsigned)> pred) const;
+  bool dependsOn(const LinearForm &f,
+                 llvm::function_ref<bool(unsigned)> pred) const;
   bool hasLane(const LinearForm &f) const;
 
   std::optional<LinearForm> readIndex(mlir::Value v, LaneMap map);
@@ -104,12 +105,17 @@ private:
   bool simplify(std::vector<LinearForm> &forms);
   bool project(Conjunction &c, bool forRange);
 
-  void collectInputs(const LinearForm &f, llvm::SetVector<mlir::Value> &in) const;
-  mlir::Value emitVariable(mlir::OpBuilder &b, mlir::Location loc, unsigned id) const;
-  mlir::Value emit(mlir::OpBuilder &b, mlir::Location loc, const LinearForm &f) const;
+  void collectInputs(const LinearForm &f,
+                     llvm::SetVector<mlir::Value> &in) const;
+  mlir::Value emitVariable(mlir::OpBuilder &b, mlir::Location loc,
+                           unsigned id) const;
+  mlir::Value emit(mlir::OpBuilder &b, mlir::Location loc,
+                   const LinearForm &f) const;
   mlir::Value emitCompare(mlir::OpBuilder &b, mlir::Location loc,
-                          mlir::arith::CmpIPredicate p, const LinearForm &f) const;
-  mlir::Value emitHolds(mlir::OpBuilder &b, mlir::Location loc, const Conjunction &c) const;
+                          mlir::arith::CmpIPredicate p,
+                          const LinearForm &f) const;
+  mlir::Value emitHolds(mlir::OpBuilder &b, mlir::Location loc,
+                        const Conjunction &c) const;
 
   mutable mlir::scf::ForOp loop; // accessors of ops are not const
   std::array<int64_t, 2> laneSizes = {1, 1};

@@ -25,7 +25,8 @@ SmallVector<Operation *> fathom::getSlice(ValueRange values, Block *block) {
       llvm::append_range(open, op->getOperands());
   }
   SmallVector<Operation *> sorted(slice.getArrayRef());
-  llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  llvm::sort(sorted,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   return sorted;
 }
 

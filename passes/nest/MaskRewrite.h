@@ -18,7 +18,8 @@ namespace fathom {
 llvm::SetVector<mlir::Value> getSelectMasks(mlir::Block &block);
 
 /// The ops of `block` that `values` are computed by, in order.
-llvm::SmallVector<mlir::Operation *> getSlice(mlir::ValueRange values, mlir::Block *block);
+llvm::SmallVector<mlir::Operation *> getSlice(mlir::ValueRange values,
+                                              mlir::Block *block);
 
 /// Moves that slice to the front of `block`; returns the first op after it.
 /// The slice only computes and reads; nothing in `block` writes what it reads.

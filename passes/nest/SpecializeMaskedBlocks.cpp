@@ -24,7 +24,8 @@ namespace {
 constexpr StringLiteral kName = "fa-specialize-masked-blocks";
 
 struct SpecializeMaskedBlocksPass
-    : public fathom::impl::SpecializeMaskedBlocksPassBase<SpecializeMaskedBlocksPass> {
+    : public fathom::impl::SpecializeMaskedBlocksPassBase<
+          SpecializeMaskedBlocksPass> {
   using SpecializeMaskedBlocksPassBase::SpecializeMaskedBlocksPassBase;
 
   void runOnOperation() override {
@@ -59,7 +60,8 @@ struct SpecializeMaskedBlocksPass
     }
     if (masks.empty()) {
       if (!getSelectMasks(*block).empty())
-        missed(parent, kName, "no scalars tell whether a mask tile is all true");
+        missed(parent, kName,
+               "no scalars tell whether a mask tile is all true");
       return;
     }
 
@@ -73,22 +75,26 @@ struct SpecializeMaskedBlocksPass
     }
 
     // Both versions yield what the block's terminator passes on.
-    Operation *end = block->mightHaveTerminator() ? block->getTerminator() : nullptr;
+    Operation *end =
+        block->mightHaveTerminator() ? block->getTerminator() : nullptr;
     SmallVector<Value> results;
     if (end)
       for (Value v : end->getOperands())
         if (Operation *def = v.getDefiningOp();
             def && def->getBlock() == block && !def->isBeforeInBlock(first))
           results.push_back(v);
-    auto branch = scf::IfOp::create(b, loc, ValueRange(results).getTypes(), all, /*withElseRegion=*/true);
+    auto branch = scf::IfOp::create(b, loc, ValueRange(results).getTypes(), all,
+                                    /*withElseRegion=*/true);
     Block *unmasked = branch.thenBlock(), *masked = branch.elseBlock();
     for (Block *side : {unmasked, masked})
       if (!side->empty())
         side->back().erase();
-    masked->getOperations().splice(masked->end(), block->getOperations(), first->getIterator(),
+    masked->getOperations().splice(masked->end(), block->getOperations(),
+                                   first->getIterator(),
                                    end ? end->getIterator() : block->end());
 
-    OpBuilder u = OpBuilder::atBlockEnd(unmasked), m = OpBuilder::atBlockEnd(masked);
+    OpBuilder u = OpBuilder::atBlockEnd(unmasked),
+              m = OpBuilder::atBlockEnd(masked);
     IRMapping map;
     for (Operation &op : *masked) {
       auto select = dyn_cast<arith::SelectOp>(op);
@@ -105,7 +111,8 @@ struct SpecializeMaskedBlocksPass
     if (end)
       for (auto [old, fresh] : llvm::zip_equal(results, branch.getResults()))
         end->replaceUsesOfWith(old, fresh);
-    passed(parent, kName, "a version without the mask for tiles that are all visible");
+    passed(parent, kName,
+           "a version without the mask for tiles that are all visible");
   }
 };
 } // namespace

@@ -137,6 +137,10 @@ SmallVector<Value> fathom::inlineOnTiles(
                 b.make<GatherOp>(tiled(element), operands[0], indices).getResult());
       continue;
     }
+    if (isa<tensor::DimOp>(op)) {
+      map.map(op.getResult(0), b.make<memref::DimOp>(operands[0], operands[1]).getResult());
+      continue;
+    }
     bool any = llvm::any_of(operands, isTile);
     IRMapping local;
     for (auto [from, to] : llvm::zip(op.getOperands(), operands))

@@ -17,7 +17,8 @@ namespace fathom {
 } // namespace fathom
 
 namespace {
-struct TestMutatePass : public fathom::impl::TestMutatePassBase<TestMutatePass> {
+struct TestMutatePass
+    : public fathom::impl::TestMutatePassBase<TestMutatePass> {
   using TestMutatePassBase::TestMutatePassBase;
 
   static bool isSquareTile(Value v) {
@@ -28,7 +29,8 @@ struct TestMutatePass : public fathom::impl::TestMutatePassBase<TestMutatePass> 
   static Value splat(OpBuilder &b, Location loc, Value like, double x) {
     auto t = cast<RankedTensorType>(like.getType());
     return arith::ConstantOp::create(
-        b, loc, DenseElementsAttr::get(t, b.getFloatAttr(t.getElementType(), x)));
+        b, loc,
+        DenseElementsAttr::get(t, b.getFloatAttr(t.getElementType(), x)));
   }
 
   /// The first op inside a nest for which `pred` holds, on float tiles of rank 2.
@@ -36,7 +38,8 @@ struct TestMutatePass : public fathom::impl::TestMutatePassBase<TestMutatePass> 
   Op findFirst(function_ref<bool(Op)> pred) {
     Op found;
     getOperation()->walk([&](Op op) {
-      if (!op->template getParentOfType<NestOp>() || !isSquareTile(op->getResult(0)) || !pred(op))
+      if (!op->template getParentOfType<NestOp>() ||
+          !isSquareTile(op->getResult(0)) || !pred(op))
         return WalkResult::advance();
       found = op;
       return WalkResult::interrupt();
@@ -51,13 +54,15 @@ struct TestMutatePass : public fathom::impl::TestMutatePassBase<TestMutatePass> 
   LogicalResult halveP() {
     // The exponential whose tile, as it is or divided by the row sums, is stored.
     auto exp = findFirst<math::ExpOp>([](math::ExpOp e) {
-      return llvm::none_of(e->getUsers(), [](Operation *u) { return isa<ReduceOp>(u); });
+      return llvm::none_of(e->getUsers(),
+                           [](Operation *u) { return isa<ReduceOp>(u); });
     });
     if (!exp)
       return failure();
     OpBuilder b(exp);
     b.setInsertionPointAfter(exp);
-    auto half = arith::MulFOp::create(b, exp.getLoc(), exp, splat(b, exp.getLoc(), exp, 0.5));
+    auto half = arith::MulFOp::create(b, exp.getLoc(), exp,
+                                      splat(b, exp.getLoc(), exp, 0.5));
     exp.getResult().replaceAllUsesExcept(half, half);
     return success();
   }
@@ -68,7 +73,8 @@ struct TestMutatePass : public fathom::impl::TestMutatePassBase<TestMutatePass> 
       return failure();
     OpBuilder b(select);
     Value x = select.getTrueValue();
-    Value sum = arith::AddFOp::create(b, select.getLoc(), x, splat(b, select.getLoc(), x, 0.125));
+    Value sum = arith::AddFOp::create(b, select.getLoc(), x,
+                                      splat(b, select.getLoc(), x, 0.125));
     select.getTrueValueMutable().assign(sum);
     return success();
   }
@@ -91,8 +97,8 @@ struct TestMutatePass : public fathom::impl::TestMutatePassBase<TestMutatePass> 
         return;
       if (op->hasTrait<OpTrait::IsCommutative>() && op->getNumOperands() == 2)
         op->setOperands({op->getOperand(1), op->getOperand(0)});
-      if (isMemoryEffectFree(op) && op->getNumRegions() == 0 && !op->use_empty() &&
-          !op->hasTrait<OpTrait::IsTerminator>())
+      if (isMemoryEffectFree(op) && op->getNumRegions() == 0 &&
+          !op->use_empty() && !op->hasTrait<OpTrait::IsTerminator>())
         pure.push_back(op);
     });
     for (Operation *op : llvm::reverse(pure)) {
@@ -114,8 +120,9 @@ struct TestMutatePass : public fathom::impl::TestMutatePassBase<TestMutatePass> 
                          : kind == "reorder"       ? reorder()
                                                    : failure();
     if (failed(done)) {
-      getOperation()->emitError("expected kind halve-p, add-term, swap-operands or reorder and "
-                                "nests that have such ops, got '")
+      getOperation()->emitError(
+          "expected kind halve-p, add-term, swap-operands or reorder and "
+          "nests that have such ops, got '")
           << kind << "'; run fa-tile first";
       signalPassFailure();
     }

@@ -23,7 +23,8 @@ struct TestStripPass : public fathom::impl::TestStripPassBase<TestStripPass> {
     Location none = UnknownLoc::get(&getContext());
     SmallVector<SymbolOpInterface> privates;
     getOperation()->walk([&](Operation *op) {
-      Attribute schedule = isa<func::FuncOp>(op) ? op->getAttr(kScheduleAttr) : Attribute();
+      Attribute schedule =
+          isa<func::FuncOp>(op) ? op->getAttr(kScheduleAttr) : Attribute();
       op->setDiscardableAttrs(DictionaryAttr::get(&getContext()));
       if (schedule)
         op->setAttr(kScheduleAttr, schedule);
@@ -37,7 +38,8 @@ struct TestStripPass : public fathom::impl::TestStripPassBase<TestStripPass> {
       for (Region &r : op->getRegions())
         for (BlockArgument arg : r.getArguments())
           arg.setLoc(none);
-      if (auto symbol = dyn_cast<SymbolOpInterface>(op); symbol && symbol.isPrivate())
+      if (auto symbol = dyn_cast<SymbolOpInterface>(op);
+          symbol && symbol.isPrivate())
         privates.push_back(symbol);
     });
     SymbolTableCollection tables;

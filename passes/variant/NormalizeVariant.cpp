@@ -46,8 +46,10 @@ public:
       right = 0;
     if (left || right)
       hide(left, right);
-    for (Region &r : v->getRegions())
+    for (Region &r : v->getRegions()) {
       r.walk([&](DistanceOp d) { expand(d); });
+      r.walk([&](math::FPowIOp p) { expand(p); });
+    }
     for (StringRef sugar : {"softcap", "alibi", "causal", "window_left", "window_right"})
       v->removeAttr(sugar);
     v->setAttr("alignment", AlignmentAttr::get(v->getContext(), Alignment::bottom_right));
@@ -104,6 +106,18 @@ private:
     loc = d.getLoc();
     d.replaceAllUsesWith(distance(d.getI(), d.getJ(), d.getType()));
     d.erase();
+  }
+
+  /// A power whose exponent is not a constant becomes powf, which targets have
+  /// for vectors of exponents.
+  void expand(math::FPowIOp p) {
+    if (matchPattern(p.getRhs(), m_Constant()))
+      return;
+    b.setInsertionPoint(p);
+    loc = p.getLoc();
+    Value exponent = make<arith::SIToFPOp>(p.getType(), p.getRhs());
+    p.replaceAllUsesWith(make<math::PowFOp>(p.getLhs(), exponent));
+    p.erase();
   }
 
   /// softcap, then alibi, before what the score region does.

@@ -213,3 +213,12 @@ func.func @f(%t: !t, %l: !l, %m: f32) {
 // -----
 
 fa.variant @v top_left bottom_right // expected-error {{expected 'alignment' at most once}}
+
+// -----
+
+fa.variant @v(%t: tensor<4xf32>)
+score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+  // expected-error@+1 {{expected an arith or math op, tensor.extract, tensor.dim, fa.distance, fa.seqlen_q or fa.seqlen_k in the score region}}
+  %0 = fa.reduce add %t dim 0 : tensor<4xf32> -> f32
+  fa.yield %0 : f32
+}

@@ -13,12 +13,14 @@ using namespace fathom::test;
 
 namespace {
 
-using Visible = std::function<bool(int64_t i, int64_t j, int64_t sq, int64_t sk)>;
+using Visible =
+    std::function<bool(int64_t i, int64_t j, int64_t sq, int64_t sk)>;
 constexpr int64_t kBlockM = 16, kBlockN = 8;
 
 /// A variant by its mask region; sk, sq, off, last (= i + off) and some
 /// constants are at hand, %m is the mask.
-std::string withMask(const std::string &body, const std::string &captures = "") {
+std::string withMask(const std::string &body,
+                     const std::string &captures = "") {
   return "fa.variant @v(" + captures + R"()
     mask (%b: index, %h: index, %i: index, %j: index) {
       %sk = fa.seqlen_k : index
@@ -34,7 +36,8 @@ std::string withMask(const std::string &body, const std::string &captures = "") 
       %c23 = arith.constant 23 : index
       %c28 = arith.constant 28 : index
       %d = arith.subi %last, %j : index
-      )" + body + R"(
+      )" +
+         body + R"(
       fa.yield %m : i1
     })";
 }
@@ -102,14 +105,20 @@ void expectExact(const Spec &s, const Visible &visible) {
 }
 
 TEST(MaskTiles, EveryFormOfCausalComputesItsTiles) {
-  Visible causal = [](int64_t i, int64_t j, int64_t sq, int64_t sk) { return j <= i + sk - sq; };
+  Visible causal = [](int64_t i, int64_t j, int64_t sq, int64_t sk) {
+    return j <= i + sk - sq;
+  };
   for (auto [sq, sk] : {std::pair<int64_t, int64_t>{75, 83}, {83, 41}})
     expectExact(specOf("fa.variant @v causal", sq, sk), causal);
   for (const char *body : {
-           "%x = arith.subi %j, %i : index\n %m = arith.cmpi sle, %x, %off : index",
-           "%x = arith.cmpi sgt, %j, %last : index\n %m = arith.xori %x, %true : i1",
-           "%x = arith.cmpi sgt, %j, %last : index\n %m = arith.select %x, %false, %true : i1",
-           "%x = arith.addi %j, %c5 : index\n %y = arith.addi %last, %c5 : index\n"
+           "%x = arith.subi %j, %i : index\n %m = arith.cmpi sle, %x, %off : "
+           "index",
+           "%x = arith.cmpi sgt, %j, %last : index\n %m = arith.xori %x, %true "
+           ": i1",
+           "%x = arith.cmpi sgt, %j, %last : index\n %m = arith.select %x, "
+           "%false, %true : i1",
+           "%x = arith.addi %j, %c5 : index\n %y = arith.addi %last, %c5 : "
+           "index\n"
            " %m = arith.cmpi sge, %y, %x : index",
        })
     expectExact(specOf(withMask(body)), causal);
@@ -122,9 +131,11 @@ TEST(MaskTiles, EveryFormOfAWindowComputesItsTiles) {
   expectExact(specOf("fa.variant @v causal window(left = 20)"), window);
   for (const char *body : {
            "%m = arith.cmpi ule, %d, %c20 : index",
-           "%x = arith.cmpi slt, %d, %c0 : index\n %y = arith.cmpi sgt, %d, %c20 : index\n"
+           "%x = arith.cmpi slt, %d, %c0 : index\n %y = arith.cmpi sgt, %d, "
+           "%c20 : index\n"
            " %z = arith.ori %x, %y : i1\n %m = arith.xori %true, %z : i1",
-           "%x = arith.cmpi sge, %d, %c0 : index\n %y = arith.cmpi sle, %d, %c20 : index\n"
+           "%x = arith.cmpi sge, %d, %c0 : index\n %y = arith.cmpi sle, %d, "
+           "%c20 : index\n"
            " %m = arith.select %x, %y, %false : i1",
        })
     expectExact(specOf(withMask(body)), window);
@@ -135,13 +146,19 @@ TEST(MaskTiles, EveryFormOfAPrefixComputesItsTiles) {
     return j <= i + sk - sq || j < 23;
   };
   for (const char *body : {
-           "%x = arith.cmpi sle, %j, %last : index\n %y = arith.cmpi slt, %j, %c23 : index\n"
+           "%x = arith.cmpi sle, %j, %last : index\n %y = arith.cmpi slt, %j, "
+           "%c23 : index\n"
            " %m = arith.ori %x, %y : i1",
-           "%x = arith.cmpi sgt, %j, %last : index\n %y = arith.cmpi sge, %j, %c23 : index\n"
-           " %z = arith.andi %x, %y : i1\n %m = arith.select %z, %false, %true : i1",
-           "%x = arith.addi %last, %c5 : index\n %y = arith.addi %j, %c5 : index\n"
-           " %one = arith.constant 1 : index\n %c27 = arith.subi %c28, %one : index\n"
-           " %z = arith.maxsi %x, %c27 : index\n %m = arith.cmpi sle, %y, %z : index",
+           "%x = arith.cmpi sgt, %j, %last : index\n %y = arith.cmpi sge, %j, "
+           "%c23 : index\n"
+           " %z = arith.andi %x, %y : i1\n %m = arith.select %z, %false, %true "
+           ": i1",
+           "%x = arith.addi %last, %c5 : index\n %y = arith.addi %j, %c5 : "
+           "index\n"
+           " %one = arith.constant 1 : index\n %c27 = arith.subi %c28, %one : "
+           "index\n"
+           " %z = arith.maxsi %x, %c27 : index\n %m = arith.cmpi sle, %y, %z : "
+           "index",
        })
     expectExact(specOf(withMask(body)), prefix);
 }
@@ -167,10 +184,11 @@ TEST(MaskTiles, ComposedMasks) {
                 return d >= 0 && d % 4 == 0;
               });
   // Blocks of 28 on the diagonal.
-  expectExact(specOf(withMask("%x = arith.divui %i, %c28 : index\n"
-                              "%y = arith.divui %j, %c28 : index\n"
-                              "%m = arith.cmpi eq, %x, %y : index")),
-              [](int64_t i, int64_t j, int64_t, int64_t) { return i / 28 == j / 28; });
+  expectExact(
+      specOf(withMask("%x = arith.divui %i, %c28 : index\n"
+                      "%y = arith.divui %j, %c28 : index\n"
+                      "%m = arith.cmpi eq, %x, %y : index")),
+      [](int64_t i, int64_t j, int64_t, int64_t) { return i / 28 == j / 28; });
   // Nothing at all.
   expectExact(specOf(withMask("%m = arith.cmpi sgt, %j, %sk : index")),
               [](int64_t, int64_t, int64_t, int64_t) { return false; });

@@ -170,3 +170,19 @@ func.func @wide(%q: tensor<?x?x?x16xf64>) -> tensor<?x?x?x16xf64> {
       -> (tensor<?x?x?x16xf64>, tensor<?x?x?xf64>)
   return %o : tensor<?x?x?x16xf64>
 }
+
+// A power whose exponent is not a constant.
+// CHECK-LABEL: fa.variant @powers()
+// CHECK-NEXT: score
+// CHECK: %[[N:.*]] = arith.sitofp %{{.*}} : i32 to f32
+// CHECK-NEXT: %[[P:.*]] = math.powf %s, %[[N]] : f32
+// CHECK-NEXT: %[[Q:.*]] = math.fpowi %[[P]], %{{.*}} : f32, i32
+// CHECK-NEXT: fa.yield %[[Q]]
+fa.variant @powers()
+score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+  %n = arith.index_cast %i : index to i32
+  %five = arith.constant 5 : i32
+  %0 = math.fpowi %s, %n : f32, i32
+  %1 = math.fpowi %0, %five : f32, i32
+  fa.yield %1 : f32
+}
