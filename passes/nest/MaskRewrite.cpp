@@ -10,7 +10,9 @@ llvm::SetVector<Value> fathom::getSelectMasks(Block &block) {
   llvm::SetVector<Value> masks;
   for (auto select : block.getOps<arith::SelectOp>()) {
     Value c = select.getCondition();
-    if (isa<RankedTensorType>(c.getType()) && !c.getDefiningOp<arith::CmpFOp>())
+    Type chosen = getElementTypeOrSelf(select.getType());
+    if (isa<FloatType>(chosen) && isa<RankedTensorType>(c.getType()) &&
+        !c.getDefiningOp<arith::CmpFOp>())
       masks.insert(c);
   }
   return masks;
@@ -22,7 +24,9 @@ SmallVector<Operation *> fathom::getSlice(ValueRange values, Block *block) {
   while (!open.empty()) {
     Operation *op = open.pop_back_val().getDefiningOp();
     if (op && op->getBlock() == block && slice.insert(op))
-      llvm::append_range(open, op->getOperands());
+      op->walk([&](Operation *nested) {
+        llvm::append_range(open, nested->getOperands());
+      });
   }
   SmallVector<Operation *> sorted(slice.getArrayRef());
   llvm::sort(sorted,

@@ -13,8 +13,8 @@
 
 namespace fathom {
 
-/// The tiles of i1 that selects directly in `block` choose by, but for float
-/// comparisons; in order of first use.
+/// The tiles of i1 by which selects directly in `block` choose floats, but for
+/// comparisons of floats; in order of first use.
 llvm::SetVector<mlir::Value> getSelectMasks(mlir::Block &block);
 
 /// The ops of `block` that `values` are computed by, in order.

@@ -272,7 +272,7 @@ func.func @shifted(%S: memref<?x?xf32>, %V: memref<?x8xf32>, %O: memref<?x8xf32>
 
 // A window bounds the loop from below too, in whole steps.
 // CHECK-LABEL: func.func @window
-// CHECK: %[[LO:.*]] = arith.maxsi
+// CHECK: %[[LO:.*]] = arith.maxsi %{{.*}}, %c0{{.*}} : index
 // CHECK: %[[UP:.*]] = arith.addi %[[LO]], %c3{{.*}} : index
 // CHECK: %[[N:.*]] = arith.divui %[[UP]], %c4{{.*}} : index
 // CHECK: %[[AT:.*]] = arith.muli %[[N]], %c4{{.*}} : index
@@ -329,7 +329,7 @@ func.func @window(%S: memref<?x?xf32>, %V: memref<?x8xf32>, %O: memref<?x8xf32>,
 
 // A prefix: the greater of two ends.
 // CHECK-LABEL: func.func @prefix
-// CHECK: %[[HI:.*]] = arith.maxsi
+// CHECK: %[[HI:.*]] = arith.maxsi %{{[0-9]+}}, %{{[0-9]+}} : index
 // CHECK: scf.for %{{.*}} = %c0{{.*}} to %[[HI]] step
 // CHECK-NOT: scf.if
 func.func @prefix(%S: memref<?x?xf32>, %V: memref<?x8xf32>, %O: memref<?x8xf32>, %p: index) {
@@ -553,7 +553,9 @@ func.func @document(%S: memref<?x?xf32>, %V: memref<?x8xf32>, %O: memref<?x8xf32
 // CHECK: %[[RUNS:.*]] = arith.cmpi slt, %c0{{.*}}, %[[SK:.*]] : index
 // CHECK: %[[N:.*]] = scf.if %[[RUNS]] -> (index)
 // CHECK: memref.load
-// CHECK: %[[HI:.*]] = arith.minsi %[[SK]], %[[N]] : index
+// CHECK: %[[BELOW:.*]] = arith.minsi %[[N]], %c72057594037927936 : index
+// CHECK: %[[SANE:.*]] = arith.maxsi %[[BELOW]], %c-72057594037927936 : index
+// CHECK: %[[HI:.*]] = arith.minsi %[[SK]], %[[SANE]] : index
 // CHECK: scf.for %{{.*}} = %c0{{.*}} to %[[HI]] step
 func.func @limit(%S: memref<?x?xf32>, %V: memref<?x8xf32>, %O: memref<?x8xf32>, %limits: memref<?xindex>) {
   %c0 = arith.constant 0 : index
