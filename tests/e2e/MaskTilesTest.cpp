@@ -219,6 +219,23 @@ TEST(MaskTiles, IdsFromMemoryAreTestedTileByTile) {
       });
 }
 
+TEST(MaskTiles, DistancesAsFloatsAreTestedTileByTile) {
+  Spec s = specOf("fa.variant @v(%far: f32)\n"
+                  "mask (%b: index, %h: index, %i: index, %j: index) {\n"
+                  "  %x = fa.distance %i, %j : f32\n"
+                  "  %m = arith.cmpf olt, %x, %far : f32\n"
+                  "  fa.yield %m : i1\n"
+                  "}");
+  s.captures = [](const Spec &spec, std::mt19937_64 &) {
+    Tensor far = Tensor::zeros(accType(spec.dtype), {});
+    far.store(0, 20);
+    return std::vector<Tensor>{far};
+  };
+  expectExact(s, [](int64_t i, int64_t j, int64_t sq, int64_t sk) {
+    return std::abs(i + sk - sq - j) < 20;
+  });
+}
+
 TEST(MaskTiles, PackedSequencesHaveTheirOwnTiles) {
   Spec s = specOf("fa.variant @v causal window(left = 20)", 117, 140);
   s.cuQ = {0, 5, 5, 70, 71, 117};
