@@ -4,11 +4,14 @@
 
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
+#include "runtime/cache/BuildId.h"
+#include "runtime/cache/KernelCache.h"
 #include "runtime/cpu/CpuExecutable.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -124,6 +127,139 @@ static Result<EntryPoint> entryPoint(mlir::ModuleOp module, const std::string &n
   return entry;
 }
 
+/// The entry points and the symbols they are compiled from.
+static std::vector<std::pair<EntryPoint *, std::string>> entriesOf(Executable &e,
+                                                                   const std::string &name) {
+  return {{&e.joint, name},
+          {&e.fwd, name + ".fwd"},
+          {&e.bwd, name + ".bwd"},
+          {&e.saved, name + ".saved"}};
+}
+
+/// Finds the functions in `code`, which the executable then owns.
+static Status link(Executable &e, const std::string &name,
+                   std::unique_ptr<cpu::CpuExecutable> code) {
+  for (auto &[entry, symbol] : entriesOf(e, name)) {
+    if (entry->arguments.empty())
+      continue;
+    entry->function = code->lookup(symbol);
+    if (!entry->exists())
+      return {ErrorCode::internal, fmt::format("the compiled code has no function '{}'", symbol)};
+  }
+  if (!e.gradients && e.joint.exists())
+    std::swap(e.joint, e.fwd); // nothing to cut: the whole function is the forward
+  e.code = std::move(code);
+  return {};
+}
+
+/// What is kept of an executable beside its object code.
+static std::string toMeta(Executable &e, const std::string &name) {
+  json::Object functions;
+  for (auto &[entry, symbol] : entriesOf(e, name)) {
+    json::Array arguments;
+    for (ArgumentType a : entry->arguments)
+      arguments.push_back(json::Array{int64_t(a.dtype), a.rank});
+    functions[symbol] = json::Object{{"arguments", std::move(arguments)},
+                                     {"results", entry->results}};
+  }
+  json::Object meta{{"name", name},
+                    {"gradients", e.gradients},
+                    {"lseGradient", e.lseGradient},
+                    {"gradCaptures", json::Array(e.gradCaptures)},
+                    {"nests", json::Array(e.nests)},
+                    {"functions", std::move(functions)}};
+  return formatv("{0}", json::Value(std::move(meta))).str();
+}
+
+/// Null if `entry` is not what toMeta() and the code generator made.
+static std::shared_ptr<const Executable> fromEntry(const DiskCache::Entry &entry) {
+  auto value = json::parse(entry.meta);
+  if (!value) {
+    consumeError(value.takeError());
+    return nullptr;
+  }
+  json::Object *meta = value->getAsObject();
+  json::Object *functions = meta ? meta->getObject("functions") : nullptr;
+  if (!functions || !meta->getString("name") || !meta->getArray("gradCaptures") ||
+      !meta->getArray("nests"))
+    return nullptr;
+  auto e = std::make_shared<Executable>();
+  std::string name = meta->getString("name")->str();
+  e->gradients = meta->getBoolean("gradients").value_or(false);
+  e->lseGradient = meta->getBoolean("lseGradient").value_or(false);
+  for (const json::Value &v : *meta->getArray("gradCaptures"))
+    e->gradCaptures.push_back(v.getAsInteger().value_or(0));
+  for (const json::Value &v : *meta->getArray("nests"))
+    e->nests.push_back(v.getAsString().value_or("").str());
+  for (auto &[point, symbol] : entriesOf(*e, name)) {
+    json::Object *f = functions->getObject(symbol);
+    if (!f || !f->getArray("arguments"))
+      return nullptr;
+    point->results = f->getInteger("results").value_or(0);
+    for (const json::Value &v : *f->getArray("arguments")) {
+      const json::Array *pair = v.getAsArray();
+      if (!pair || pair->size() != 2)
+        return nullptr;
+      point->arguments.push_back({DType((*pair)[0].getAsInteger().value_or(0)),
+                                  (*pair)[1].getAsInteger().value_or(0)});
+    }
+  }
+  auto code = cpu::CpuExecutable::load(MemoryBuffer::getMemBufferCopy(entry.object));
+  if (!code) {
+    consumeError(code.takeError());
+    return nullptr;
+  }
+  return link(*e, name, std::move(*code)) ? e : nullptr;
+}
+
+/// Runs the passes of `options` on a copy of the source.
+static Result<mlir::OwningOpRef<mlir::ModuleOp>> runPasses(VariantSource &source,
+                                                           const PipelineOptions &options) {
+  Messages messages(source.context());
+  mlir::OwningOpRef<mlir::ModuleOp> module = source.module().clone();
+  mlir::PassManager pm(&source.context());
+  std::string errors;
+  raw_string_ostream os(errors);
+  if (failed(buildPipeline(pm, options, os)))
+    return Status(ErrorCode::invalid_argument, errors);
+  if (failed(pm.run(*module)))
+    return Status(ErrorCode::compile_error, messages.text);
+  return module;
+}
+
+static Result<KernelCache::Compiled> compileAnew(VariantSource &source,
+                                                 const InstanceOptions &instance,
+                                                 const PipelineOptions &options) {
+  auto passed = runPasses(source, options);
+  if (!passed)
+    return passed.status();
+  mlir::ModuleOp module = **passed;
+  const std::string &name = source.info().name;
+  auto e = std::make_shared<Executable>();
+  e->gradients = instance.gradients;
+  e->lseGradient = instance.lseGradient;
+  for (auto [i, capture] : enumerate(source.info().captures))
+    if (isFloat(capture.dtype))
+      e->gradCaptures.push_back(i);
+  for (auto &[entry, symbol] : entriesOf(*e, name)) {
+    auto found = entryPoint(module, symbol);
+    if (!found)
+      return found.status();
+    *entry = *found;
+  }
+  module->walk([&](NestOp nest) { e->nests.push_back(nest.getLabel().value_or("nest").str()); });
+  DiskCache::Entry entry;
+  entry.meta = toMeta(*e, name);
+  Messages messages(source.context());
+  auto code = cpu::CpuExecutable::compile(module);
+  if (!code)
+    return Status(ErrorCode::compile_error, toString(code.takeError()) + messages.text);
+  entry.object = (*code)->object().str();
+  if (Status s = link(*e, name, std::move(*code)); !s)
+    return s;
+  return KernelCache::Compiled{e, std::move(entry)};
+}
+
 Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
                                                   const CompileOptions &options) {
   static const bool once = [] {
@@ -149,48 +285,43 @@ Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
   p.countTiles = options.countTiles;
   p.skip = options.skipPasses;
   p.stopAfter = options.stopAfter;
-  p.insertAfter = options.insertAfter;
   p.map = false;
   p.runnable = true;
 
-  Messages messages(source.context());
-  mlir::OwningOpRef<mlir::ModuleOp> module = source.module().clone();
-  mlir::PassManager pm(&source.context());
-  std::string errors;
-  raw_string_ostream os(errors);
-  if (failed(buildPipeline(pm, p, os)))
-    return Status(ErrorCode::invalid_argument, errors);
-  if (failed(pm.run(*module)))
-    return Status(ErrorCode::compile_error, messages.text);
-
-  auto executable = std::make_shared<Executable>();
-  executable->gradients = instance.gradients;
-  executable->lseGradient = instance.lseGradient;
-  for (auto [i, capture] : llvm::enumerate(source.info().captures))
-    if (isFloat(capture.dtype))
-      executable->gradCaptures.push_back(i);
-  const std::string &base = source.info().name;
-  std::pair<EntryPoint *, std::string> entries[] = {
-      {&executable->joint, base},
-      {&executable->fwd, base + ".fwd"},
-      {&executable->bwd, base + ".bwd"},
-      {&executable->saved, base + ".saved"}};
-  for (auto &[entry, symbol] : entries) {
-    auto e = entryPoint(*module, symbol);
-    if (!e)
-      return e.status();
-    *entry = *e;
+  auto anew = [&] { return compileAnew(source, instance, p); };
+  const std::optional<std::string> &build = compilerBuildId();
+  if (!build) {
+    auto made = anew();
+    if (!made)
+      return made.status();
+    return made->executable;
   }
-  module->walk([&](NestOp nest) {
-    executable->nests.push_back(nest.getLabel().value_or("nest").str());
-  });
-  auto code = cpu::CpuExecutable::compile(*module);
-  if (!code)
-    return Status(ErrorCode::compile_error, toString(code.takeError()) + messages.text);
-  for (auto &[entry, symbol] : entries)
-    entry->function = (*code)->lookup(symbol);
-  executable->code = std::shared_ptr<cpu::CpuExecutable>(std::move(*code));
-  return std::shared_ptr<const Executable>(executable);
+  // The instance as the variant stage leaves it: two texts that say the same
+  // have one key. Names of values and locations are not in it.
+  PipelineOptions early = p;
+  early.stopAfter = "variant";
+  early.runnable = false;
+  auto normal = runPasses(source, early);
+  if (!normal)
+    return normal.status();
+  std::string text;
+  raw_string_ostream(text) << ***normal;
+  CacheKey key;
+  key.add("ir", text)
+      .add("build", *build)
+      .add("target", cpu::CpuTarget().describe())
+      .add("block_m", std::to_string(p.blockM))
+      .add("block_n", std::to_string(p.blockN))
+      .add("p_policy", p.pPolicy)
+      .add("dq_policy", p.dqPolicy)
+      .add("dq_splits", std::to_string(p.dqSplits))
+      .add("deterministic", std::to_string(p.deterministic))
+      .add("count_tiles", std::to_string(p.countTiles))
+      .add("skip", fmt::format("{}", fmt::join(p.skip, ",")))
+      .add("stop_after", p.stopAfter)
+      .add("gradients", std::to_string(instance.gradients))
+      .add("lse_gradient", std::to_string(instance.lseGradient));
+  return KernelCache::global().get(key.digest(), anew, fromEntry);
 }
 
 } // namespace fathom

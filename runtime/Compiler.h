@@ -61,7 +61,7 @@ struct CompileOptions {
   std::vector<std::pair<std::string, std::string>> insertAfter;
 };
 
-/// Compiles an instance for this machine's CPU.
+/// Compiles an instance for this machine's CPU, or takes it from the cache.
 Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
                                                   const CompileOptions &options);
 

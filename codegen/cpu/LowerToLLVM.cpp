@@ -125,10 +125,23 @@ static void callAccurateMath(ModuleOp module) {
   }
 }
 
+/// f64 to a 16-bit float goes by way of f32, as tiles do: the direct way is a
+/// call of a function that not every C library has.
+static void splitTruncations(ModuleOp module) {
+  module.walk([](arith::TruncFOp op) {
+    if (!op.getIn().getType().isF64() || op.getType().getIntOrFloatBitWidth() != 16)
+      return;
+    OpBuilder b(op);
+    op.getInMutable().assign(
+        arith::TruncFOp::create(b, op.getLoc(), b.getF32Type(), op.getIn()));
+  });
+}
+
 LogicalResult fathom::cpu::lowerToLLVMDialect(ModuleOp module) {
   if (failed(addEntryPoints(module)))
     return failure();
   callAccurateMath(module);
+  splitTruncations(module);
   PassManager pm(module.getContext());
   pm.addPass(createCSEPass());
   pm.addPass(createLoopInvariantCodeMotionPass());

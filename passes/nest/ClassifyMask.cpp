@@ -524,6 +524,21 @@ struct ClassifyMaskPass
     }
   }
 
+  /// What says where and when the kept ops act. It must stay in front of every
+  /// test, as both sides of it need it.
+  static SmallVector<Value> placesOf(ArrayRef<HiddenIteration::Kept> kept) {
+    SmallVector<Value> places;
+    for (auto &[op, stored] : kept) {
+      if (auto acc = dyn_cast<AccumulateOp>(op)) {
+        places.push_back(acc.getTurn());
+        llvm::append_range(places, acc.getTicketIndices());
+      } else {
+        llvm::append_range(places, op->getOperands().drop_front(isa<StoreOp>(op)));
+      }
+    }
+    return places;
+  }
+
   /// Moves the ops of the body from `first` on under scf.if `cond`; otherwise
   /// only `kept` is done and the carried values stay.
   static void guardRest(scf::ForOp loop, Operation *first, Value cond,
@@ -604,8 +619,11 @@ struct ClassifyMaskPass
     loop.setLowerBound(range.lo);
     loop.setUpperBound(range.hi);
 
+    SmallVector<Value> first = placesOf(kept);
     if (!analysis.isUnderstood()) {
-      Operation *rest = hoistSlice({mask}, body);
+      first.push_back(mask);
+      Operation *rest = hoistSlice(first, body);
+      first.pop_back();
       OpBuilder at(rest);
       Value any = mask;
       while (auto t = dyn_cast<RankedTensorType>(any.getType())) {
@@ -618,7 +636,8 @@ struct ClassifyMaskPass
       guardRest(loop, rest, any, kept);
     }
     if (!range.exact) {
-      Operation *rest = hoistSlice(analysis.getInputs().getArrayRef(), body);
+      llvm::append_range(first, analysis.getInputs());
+      Operation *rest = hoistSlice(first, body);
       OpBuilder at(rest);
       Value any = analysis.emitAny(at, loc);
       guardRest(loop, rest, any, kept);

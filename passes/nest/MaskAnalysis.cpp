@@ -19,6 +19,20 @@ namespace {
 constexpr size_t kMaxConjunctions = 16;
 constexpr size_t kMaxForms = 24;
 
+/// Positions and lengths are far below this, and sums of some such numbers do
+/// not wrap. Greater numbers ("no limit") stand for it.
+constexpr int64_t kFar = int64_t(1) << 56;
+
+/// True for what can't reach `kFar`.
+bool isNear(Value v) {
+  if (auto arg = dyn_cast<BlockArgument>(v))
+    return isa<NestOp, scf::ForOp>(arg.getOwner()->getParentOp());
+  if (auto cast = v.getDefiningOp<arith::IndexCastOp>())
+    return isa<IntegerType>(cast.getIn().getType()) &&
+           cast.getIn().getType().getIntOrFloatBitWidth() <= 32;
+  return v.getDefiningOp<memref::DimOp>() != nullptr;
+}
+
 /// Positions are index values; i64 is as wide. Narrower integers may wrap.
 bool isPosition(Type t) {
   Type e = getElementTypeOrSelf(t);
@@ -167,7 +181,7 @@ std::optional<LinearForm> MaskAnalysis::readDivision(Operation *op,
 std::optional<LinearForm> MaskAnalysis::readIndex(Value v, LaneMap map) {
   LinearForm f;
   if (auto c = getConstant(v)) {
-    f.constant = c->getSExtValue();
+    f.constant = std::clamp(c->getSExtValue(), -kFar, kFar);
     return f;
   }
   Operation *op = v.getDefiningOp();
@@ -625,9 +639,10 @@ Value MaskAnalysis::emitVariable(OpBuilder &b, Location loc,
                                  unsigned id) const {
   const Variable &v = variables[id];
   Emitter e{b, loc};
-  return v.kind == Variable::scalar
-             ? e.index(v.value)
-             : e.divide(emit(b, loc, v.dividend), v.divisor, v.floors);
+  if (v.kind == Variable::quotient)
+    return e.divide(emit(b, loc, v.dividend), v.divisor, v.floors);
+  Value x = e.index(v.value);
+  return isNear(v.value) ? x : e.max(e.min(x, e.constant(kFar)), e.constant(-kFar));
 }
 
 Value MaskAnalysis::emit(OpBuilder &b, Location loc,

@@ -28,7 +28,8 @@ struct LinearForm {
   int64_t constant = 0;
 };
 
-/// Assumes that index arithmetic does not wrap. All answers are safe: an entry
+/// Assumes that index arithmetic does not wrap; a number from 2^56 on counts as
+/// 2^56. All answers are safe: an entry
 /// that can be true is never denied. They are exact for comparisons that are
 /// linear with coefficients of 1 and -1 (causal, window, prefix, lengths).
 class MaskAnalysis {

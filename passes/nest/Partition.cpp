@@ -10,6 +10,8 @@
 #include "passes/Passes.h"
 #include "passes/nest/Tiles.h"
 
+#include <functional>
+
 using namespace mlir;
 using namespace fathom;
 
@@ -113,6 +115,31 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
       bool result = llvm::any_of(access, [&](const Access &x) { return x.writes.contains(a); });
       (result ? later : common).push_back(a);
     }
+    SmallVector<Value> fwdArgs(common);
+    llvm::append_range(fwdArgs, outputs);
+    // What the forward and the sizes of the saved buffers hang on must be there
+    // without the backward.
+    std::function<bool(Value)> isThere = [&](Value v) {
+      Operation *def = v.getDefiningOp();
+      return def ? llvm::all_of(def->getOperands(), isThere) : llvm::is_contained(fwdArgs, v);
+    };
+    std::function<bool(Value)> isKnown = [&](Value v) {
+      Operation *def = v.getDefiningOp();
+      return def ? isMemoryEffectFree(def) && !def->getNumRegions() &&
+                       llvm::all_of(def->getOperands(), isKnown)
+                 : llvm::is_contained(common, v);
+    };
+    bool apart = llvm::all_of(saved, [&](Value v) {
+      return llvm::all_of(v.getDefiningOp()->getOperands(), isKnown);
+    });
+    for (Operation *nest : forward)
+      nest->walk([&](Operation *op) {
+        for (Value v : op->getOperands())
+          apart &= v.getParentRegion() != &func.getBody() || isThere(v);
+      });
+    if (!apart)
+      return missed(func, "fa-partition",
+                    "the forward uses an argument that is not among its outputs or inputs");
     OpBuilder b(func);
     auto half = [&](StringRef suffix, SmallVector<Value> args, bool isForward) {
       std::string name = (func.getName() + suffix).str();
@@ -137,8 +164,6 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
       dropUnused(f);
       return f;
     };
-    SmallVector<Value> fwdArgs(common);
-    llvm::append_range(fwdArgs, outputs);
     llvm::append_range(fwdArgs, saved);
     half(".fwd", fwdArgs, true);
     SmallVector<Value> bwdArgs(common);

@@ -78,21 +78,80 @@ struct Buffer {
   LoadOp read;
 };
 
-std::optional<Buffer> matchBuffer(Value buffer) {
+std::optional<Buffer> matchBuffer(AccumulateOp add) {
   Buffer b;
-  b.alloc = buffer.getDefiningOp<memref::AllocOp>();
-  b.zero = onlyStore(buffer);
-  if (!b.alloc)
+  b.alloc = add.getBuffer().getDefiningOp<memref::AllocOp>();
+  // [b, h, i, channel], of which only the channels are static.
+  if (!b.alloc || b.alloc.getType().getRank() != 4 || b.alloc.getDynamicSizes().size() != 3 ||
+      b.alloc.getType().isDynamicDim(3))
     return std::nullopt;
-  for (Operation *user : buffer.getUsers()) {
-    if (auto s = dyn_cast<StoreOp>(user))
+  for (Operation *user : b.alloc->getUsers()) {
+    if (auto s = dyn_cast<StoreOp>(user); s && !b.zero)
       b.zero = s;
-    if (auto l = dyn_cast<LoadOp>(user))
+    else if (auto l = dyn_cast<LoadOp>(user); l && !b.read)
       b.read = l;
+    else if (user != add)
+      return std::nullopt;
   }
-  if (!b.zero || !b.read || floatConstant(b.zero.getTile()) != 0.0)
+  auto inNest = [](Operation *op) { return op->getParentOfType<NestOp>() != nullptr; };
+  if (!b.zero || !b.read || !inNest(b.zero) || !inNest(b.read) ||
+      floatConstant(b.zero.getTile()) != 0.0)
     return std::nullopt;
   return b;
+}
+
+/// How a nest over [b, KV head, key block] adds the rows [b, head, i]: what a
+/// nest over the rows needs to say the same.
+struct RowMeeting {
+  NestOp zeroNest;
+  scf::ForOp rows;
+  /// head = kvHead * group + member, unless the two are the same.
+  Value group, member;
+};
+
+std::optional<RowMeeting> matchRows(Meeting &m, Buffer &buffer, std::string &why) {
+  NestOp nest = m.nest;
+  auto idx = m.add.getIndices();
+  RowMeeting r;
+  r.rows = dyn_cast<scf::ForOp>(m.add->getParentOp());
+  r.zeroNest = dyn_cast<NestOp>(buffer.zero->getParentOp());
+  int64_t blockM = cast<RankedTensorType>(m.add.getTile().getType()).getDimSize(0);
+  why = "its additions are not those of one loop over the rows of a head";
+  if (!r.rows || !r.zeroNest || m.dim != 2 || r.zeroNest.getNumDims() != 3 ||
+      r.zeroNest.getSteps()[2] != blockM ||
+      !llvm::hasSingleElement(r.zeroNest.getOps<StoreOp>()) || idx[0] != nest.getIv(0) ||
+      idx[2] != r.rows.getInductionVar())
+    return std::nullopt;
+  SmallVector<Value> known{nest.getIv(0), nest.getIv(1), nest.getIv(2), idx[2]};
+  if (idx[1] != nest.getIv(1)) {
+    // h = hk * group + g: the KV head is h / group.
+    auto [product, g] = matchBinary<arith::AddIOp>(idx[1]);
+    if (product && !product.getDefiningOp<arith::MulIOp>())
+      std::swap(product, g);
+    auto [hk, group] = product ? matchBinary<arith::MulIOp>(product) : std::pair<Value, Value>();
+    if (!hk || (hk != nest.getIv(1) && group != nest.getIv(1)))
+      return std::nullopt;
+    r.group = hk == nest.getIv(1) ? group : hk;
+    r.member = g;
+    known.push_back(g);
+  }
+  // Everything else follows from these and from outside of the nest.
+  std::function<bool(Value, bool)> follows = [&](Value v, bool keys) {
+    if (v == nest.getIv(2))
+      return keys;
+    if (llvm::is_contained(known, v) || !nest.getBody().isAncestor(v.getParentRegion()))
+      return true;
+    Operation *def = v.getDefiningOp();
+    return def && !def->getNumRegions() &&
+           llvm::all_of(def->getOperands(), [&](Value o) { return follows(o, keys); });
+  };
+  if ((r.group && nest.getBody().isAncestor(r.group.getParentRegion()) &&
+       !getConstantIntValue(OpFoldResult(r.group))) ||
+      !follows(m.add.getTile(), true) || !follows(idx[3], false) ||
+      !llvm::all_of(m.add.getLimits(), [&](Value v) { return follows(v, false); }))
+    return std::nullopt;
+  why.clear();
+  return r;
 }
 
 struct PlaceDQAccumulationPass
@@ -108,7 +167,7 @@ struct PlaceDQAccumulationPass
       for (auto nest : llvm::make_early_inc_range(func.getOps<NestOp>())) {
         std::string why;
         auto m = matchMeeting(nest, why);
-        auto buffer = m ? matchBuffer(m->add.getBuffer()) : std::nullopt;
+        auto buffer = m ? matchBuffer(m->add) : std::nullopt;
         if (!buffer) {
           if (!why.empty())
             missed(nest, kName, why);
@@ -141,9 +200,14 @@ struct PlaceDQAccumulationPass
     case DQPolicy::split:
       makeSplit(m, buffer, schedule.getDqSplits());
       break;
-    case DQPolicy::two_kernel:
-      makeTwoKernel(m, buffer);
+    case DQPolicy::two_kernel: {
+      std::string why;
+      auto rows = matchRows(m, buffer, why);
+      if (!rows)
+        return missed(m.nest, kName, why);
+      makeTwoKernel(m, buffer, *rows);
       break;
+    }
     }
     passed(m.nest, kName, "key blocks run in parallel: dq = " + stringifyDQPolicy(schedule.getDq()));
   }
@@ -270,31 +334,29 @@ struct PlaceDQAccumulationPass
   //===--------------------------------------------------------------------===//
 
   /// The sums get a nest of their own, query blocks outermost.
-  void makeTwoKernel(Meeting &m, Buffer &buffer) {
+  void makeTwoKernel(Meeting &m, Buffer &buffer, RowMeeting &r) {
     NestOp nest = m.nest;
-    auto rows = dyn_cast<scf::ForOp>(m.add->getParentOp());
-    auto zeroNest = buffer.zero->getParentOfType<NestOp>();
     auto idx = m.add.getIndices();
     auto acc = cast<RankedTensorType>(m.add.getTile().getType());
     int64_t bn = nest.getSteps()[m.dim];
     TileBuilder b(OpBuilder(nest), nest.getLoc());
     b.setInsertionPointAfter(nest);
-    auto second = b.make<NestOp>("second_kernel", zeroNest.getBounds(), zeroNest.getSteps(), 3);
+    auto second = b.make<NestOp>("second_kernel", r.zeroNest.getBounds(), r.zeroNest.getSteps(), 3);
     TileBuilder t(OpBuilder::atBlockBegin(second.getBlock()), nest.getLoc());
     IRMapping map;
     map.map(nest.getIv(0), second.getIv(0));
-    map.map(rows.getInductionVar(), second.getIv(2));
+    map.map(r.rows.getInductionVar(), second.getIv(2));
     map.map(idx[1], second.getIv(1));
-    if (idx[1] != nest.getIv(1)) {
-      // h = hk * group + g: the KV head is h / group.
-      auto [product, g] = matchBinary<arith::AddIOp>(idx[1]);
-      if (product && !product.getDefiningOp<arith::MulIOp>())
-        std::swap(product, g);
-      auto [hk, group] = matchBinary<arith::MulIOp>(product);
-      Value size = cloneSlice(t, hk == nest.getIv(1) ? group : hk, map);
+    if (r.group) {
+      Value size = cloneSlice(t, r.group, map);
       map.map(nest.getIv(1), t.make<arith::DivUIOp>(second.getIv(1), size));
-      map.map(g, t.make<arith::RemUIOp>(second.getIv(1), size));
+      map.map(r.member, t.make<arith::RemUIOp>(second.getIv(1), size));
     }
+    SmallVector<Value> at{second.getIv(0), second.getIv(1), second.getIv(2),
+                          cloneSlice(t, idx[3], map)};
+    SmallVector<Value> limits;
+    for (Value v : m.add.getLimits())
+      limits.push_back(cloneSlice(t, v, map));
     // All keys: the bound of the dim that was given up.
     auto loop = t.make<scf::ForOp>(t.index(0), nest.getBounds()[m.dim], t.index(bn),
                                    ValueRange{t.constant(acc, 0)});
@@ -309,9 +371,8 @@ struct PlaceDQAccumulationPass
         sum = t.dot(dot.getA(), dot.getB(), loop.getRegionIterArg(0));
       t.make<scf::YieldOp>(sum);
     }
-    SmallVector<Value> at{second.getIv(0), second.getIv(1), second.getIv(2), idx[3]};
-    t.store(loop.getResult(0), buffer.alloc, at, m.add.getLimits());
-    zeroNest.erase();
+    t.store(loop.getResult(0), buffer.alloc, at, limits);
+    r.zeroNest.erase();
     m.add.erase();
     nest.setNumParallel(nest.getNumDims());
   }

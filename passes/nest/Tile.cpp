@@ -556,6 +556,8 @@ private:
 
   void captureGradNest(int64_t capture, Value gradient) {
     zeroNest(gradient);
+    if (bwd.getDscore().empty())
+      return; // only the mask may use it
     SmallVector<bool> owned = ownedDims(capture);
     // Owned dims are parallel dims of the nest, b and h otherwise sequential
     // ones, and i and j otherwise loops.

@@ -275,7 +275,7 @@ scf::ForOp fathom::onlyLoop(NestOp nest) {
 SmallVector<NestOp> fathom::backwardNests(func::FuncOp func) {
   SmallVector<NestOp> nests;
   bool after = false;
-  for (Operation &op : func.getBody().front()) {
+  for (Operation &op : func.getOps()) {
     after |= isa<ForwardEndOp>(op);
     if (auto nest = dyn_cast<NestOp>(op); nest && after)
       nests.push_back(nest);

@@ -196,6 +196,11 @@ void DiskCache::store(const std::string &key, const Entry &entry) {
   evict();
 }
 
+void DiskCache::remove(const std::string &key) {
+  if (!root.empty())
+    discard(root + "/" + key);
+}
+
 void DiskCache::evict() {
   struct Found {
     fs::file_time_type used;

@@ -43,6 +43,7 @@ public:
   /// A whole, unharmed entry. A harmed one is removed.
   std::optional<Entry> load(const std::string &key);
   void store(const std::string &key, const Entry &entry);
+  void remove(const std::string &key);
 
   /// Held while a key is compiled, so that other processes wait for it and
   /// then load. Gives up after `seconds`: then both compile.

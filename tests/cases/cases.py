@@ -1,6 +1,6 @@
 """Cases that broke attention kernels elsewhere, as tests of fa-run.
 
-usage: cases.py [ID...]    all cases, or those given
+usage: cases.py [ID... | PART/PARTS]    all cases, those given, or one part of all
 
 Each function is one case; its ids are those of README.md. Unless it says
 otherwise a run is checked against the reference (--verify); what is checked
@@ -302,6 +302,12 @@ def later_keys_have_no_influence():
         x[n] = x[n].with_entries(lambda v, b, h, j, d: v if j <= 40 else 1e4)
     changed = Run("causal", files=x, verify=False)
     assert all(r.o[0, 0, i] == changed.o[0, 0, i] for i in range(41))
+
+
+@case("B023")
+def tile_shapes():
+    for m, n in ((32, 64), (64, 32), (16, 128), (128, 16), (48, 40)):
+        Run("causal", batch=1, heads=1, seqlen_q=150, head_dim=64, block_m=m, block_n=n, backward=True)
 
 
 @case("B024")
@@ -685,6 +691,9 @@ def deterministic_gradients():
 def main():
     wanted = set(sys.argv[1:])
     known = {i for ids, _ in CASES for i in ids}
+    if len(sys.argv) == 2 and "/" in sys.argv[1]:
+        part, parts = map(int, sys.argv[1].split("/"))
+        wanted = {ids[0] for ids, _ in CASES[part - 1::parts]}
     if wanted - known:
         sys.exit(f"cases: expected ids among {', '.join(sorted(known))}, got {', '.join(sorted(wanted - known))}")
     failed = []

@@ -194,12 +194,46 @@ TEST(MaskTiles, ComposedMasks) {
               [](int64_t, int64_t, int64_t, int64_t) { return false; });
 }
 
+TEST(MaskTiles, NumbersThatMeanNoLimit) {
+  Visible causal = [](int64_t i, int64_t j, int64_t sq, int64_t sk) { return j <= i + sk - sq; };
+  expectExact(specOf("fa.variant @v causal window(left = 9223372036854775807)"), causal);
+  Spec s = specOf("fa.variant @v(%w: index) causal\n"
+                  "mask (%b: index, %h: index, %i: index, %j: index) {\n"
+                  "  %x = arith.subi %i, %w : index\n"
+                  "  %m = arith.cmpi sle, %x, %j : index\n"
+                  "  fa.yield %m : i1\n"
+                  "}");
+  s.captures = [](const Spec &, std::mt19937_64 &) {
+    Tensor w = Tensor::zeros(DType::i64, {});
+    *reinterpret_cast<int64_t *>(w.data) = std::numeric_limits<int64_t>::max();
+    return std::vector<Tensor>{w};
+  };
+  expectExact(s, causal);
+}
+
 TEST(MaskTiles, IdsFromMemoryAreTestedTileByTile) {
   for (Spec s : standardSpecs())
     if (s.name == "document")
       expectExact(s, [](int64_t i, int64_t j, int64_t, int64_t) {
         return j <= i && i / 11 == j / 11;
       });
+}
+
+TEST(MaskTiles, DistancesAsFloatsAreTestedTileByTile) {
+  Spec s = specOf("fa.variant @v(%far: f32)\n"
+                  "mask (%b: index, %h: index, %i: index, %j: index) {\n"
+                  "  %x = fa.distance %i, %j : f32\n"
+                  "  %m = arith.cmpf olt, %x, %far : f32\n"
+                  "  fa.yield %m : i1\n"
+                  "}");
+  s.captures = [](const Spec &spec, std::mt19937_64 &) {
+    Tensor far = Tensor::zeros(accType(spec.dtype), {});
+    far.store(0, 20);
+    return std::vector<Tensor>{far};
+  };
+  expectExact(s, [](int64_t i, int64_t j, int64_t sq, int64_t sk) {
+    return std::abs(i + sk - sq - j) < 20;
+  });
 }
 
 TEST(MaskTiles, PackedSequencesHaveTheirOwnTiles) {

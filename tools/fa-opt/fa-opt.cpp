@@ -11,6 +11,8 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   fathom::registerFA(registry);
+  // What the map stage gives can be read back.
+  fathom::createMapToCpuPass()->getDependentDialects(registry);
   fathom::registerFAPasses();
   mlir::registerTransformsPasses();
   fathom::registerDriverOptions();

@@ -8,6 +8,7 @@
 #include "runtime/Compiler.h"
 #include "runtime/Npy.h"
 #include "runtime/Peak.h"
+#include "runtime/cache/KernelCache.h"
 #include "runtime/cpu/CpuRuntime.h"
 #include "runtime/oracle/ReferenceAttention.h"
 #include "tools/fa-run/Inputs.h"
@@ -46,6 +47,9 @@ EXAMPLES
 
   Times and the ratio to this machine's peak:
     fa-run causal.mlir --heads 4 --seqlen-q 2048 --head-dim 128 --backward --bench
+
+  Compiled kernels are kept in FATHOM_CACHE_DIR, XDG_CACHE_HOME/fathom or ~/.cache/fathom, at most
+  FATHOM_CACHE_MIB (512) MiB of them; FATHOM_CACHE_DIR=off keeps none.
 
 EXIT CODE
   0 all well; 1 a check failed or the run did; 2 the command line, a file or an operand is wrong.
@@ -92,10 +96,12 @@ struct Options {
   cl::opt<int64_t> blockN = number("block-n", "rows of K in a tile (default: chosen)", 0);
   cl::opt<std::string> pPolicy = text("p-policy", "recompute, store or store_compressed", "NAME");
   cl::opt<std::string> dqPolicy = text("dq-policy", "sequential, atomic, ordered, split or two_kernel", "NAME");
+  cl::opt<bool> deterministic = flag("deterministic", "refuse what may differ from run to run");
   cl::list<std::string> skip{"pipeline-skip", cl::CommaSeparated,
                              cl::desc("leave out these optional passes"), cl::value_desc("PASS,..."),
                              cl::cat(category)};
   cl::opt<std::string> stopAfter = text("stop-after-pass", "run the nest stage up to this pass", "PASS");
+  cl::opt<bool> cacheStats = flag("cache-stats", "print what came from the cache of kernels");
   cl::opt<bool> countTiles = flag("count-tiles", "print how many tiles were computed");
 
 private:
@@ -165,7 +171,15 @@ public:
       if (!compiled)
         return fail(compiled.status());
       executable = *compiled;
-      fmt::print("compiled in {:.0f} ms\n", 1e3 * since(start));
+      double seconds = since(start);
+      KernelCache::Stats stats = KernelCache::global().stats();
+      fmt::print("{} in {:.0f} ms\n", stats.disk ? "taken from the cache" : "compiled",
+                 1e3 * seconds);
+      if (o.cacheStats) {
+        auto [entries, bytes] = KernelCache::global().disk().size();
+        fmt::print("cache: {} compiled, {} from disk; on disk: {} entries, {} KiB\n",
+                   stats.compiled, stats.disk, entries, (bytes + 1023) / 1024);
+      }
       cpu::resetCounters();
       if (Status s = executable->run(x, results()); !s)
         return fail(s);
@@ -314,6 +328,7 @@ private:
     c.pPolicy = o.pPolicy, c.dqPolicy = o.dqPolicy;
     c.skipPasses.assign(o.skip.begin(), o.skip.end());
     c.stopAfter = o.stopAfter;
+    c.deterministic = o.deterministic;
     c.countTiles = o.countTiles;
     return c;
   }

@@ -167,7 +167,7 @@ def main():
                 break
             bad = culprit(options, batch, args.limit)
             failures += 1
-            print(f"--- the tool died on (seed {args.seed}, options {options}):\n{bad}\n--- {run(options, [bad], args.limit)[2][-2000:]}")
+            print(f"--- the tool died on (seed {args.seed}, options {options}):\n{bad}\n--- {run(options, [bad], args.limit)[2][:2500]}")
             batch = [t for t in batch if t != bad]
             if failures > 20:
                 sys.exit("fuzz: too many failures")
