@@ -431,7 +431,8 @@ def MapToCpuPass : Pass<"fa-map-to-cpu", "::mlir::ModuleOp"> {
     Required on the way to the CPU. Each `fa.nest` becomes a private function
     that computes one item in scratch memory, and a call of
     `fathom_parallel_for`, which runs it for all items, claimed in rising
-    order. Sequential dims become loops; loads that stay the same leave loops.
+    order. Sequential dims become loops; loads that stay the same leave loops,
+    the others are fetched into cache a round ahead.
 
     Tiles become vectors of `vector-bits`. Elementwise work is evaluated a
     vector at a time where it is needed; factors of products, loop-carried

@@ -165,6 +165,7 @@ static std::string toMeta(Executable &e, const std::string &name) {
   json::Object meta{{"name", name},
                     {"gradients", e.gradients},
                     {"lseGradient", e.lseGradient},
+                    {"compressedP", e.compressedP},
                     {"gradCaptures", json::Array(e.gradCaptures)},
                     {"nests", json::Array(e.nests)},
                     {"functions", std::move(functions)}};
@@ -187,6 +188,7 @@ static std::shared_ptr<const Executable> fromEntry(const DiskCache::Entry &entry
   std::string name = meta->getString("name")->str();
   e->gradients = meta->getBoolean("gradients").value_or(false);
   e->lseGradient = meta->getBoolean("lseGradient").value_or(false);
+  e->compressedP = meta->getBoolean("compressedP").value_or(false);
   for (const json::Value &v : *meta->getArray("gradCaptures"))
     e->gradCaptures.push_back(v.getAsInteger().value_or(0));
   for (const json::Value &v : *meta->getArray("nests"))
@@ -247,6 +249,10 @@ static Result<KernelCache::Compiled> compileAnew(VariantSource &source,
       return found.status();
     *entry = *found;
   }
+  module.walk([&](mlir::func::FuncOp f) {
+    if (auto schedule = f->getAttrOfType<ScheduleAttr>(kScheduleAttr))
+      e->compressedP |= schedule.getP() == PPolicy::store_compressed;
+  });
   module->walk([&](NestOp nest) { e->nests.push_back(nest.getLabel().value_or("nest").str()); });
   DiskCache::Entry entry;
   entry.meta = toMeta(*e, name);

@@ -44,6 +44,7 @@ public:
   EntryPoint joint, fwd, bwd, saved;
   bool gradients = false, lseGradient = false;
   std::vector<int64_t> gradCaptures; ///< captured operands with a gradient
+  bool compressedP = false;          ///< backward has P in 8 bits, not exact
   std::vector<std::string> nests;    ///< labels, by the id of their tile counter
   std::shared_ptr<void> code;        ///< keeps the functions alive
 

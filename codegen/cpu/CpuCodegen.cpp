@@ -34,7 +34,8 @@ std::string cpuName(const CpuTarget &target) {
   return target.name.empty() ? llvm::sys::getHostCPUName().str() : target.name;
 }
 
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const CpuTarget &target) {
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+makeTargetMachine(const CpuTarget &target) {
   static bool initialized = [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
@@ -49,29 +50,34 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Cpu
   llvm::TargetOptions options;
   // fmuladd becomes one instruction where there is one.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  std::unique_ptr<llvm::TargetMachine> machine(
-      t->createTargetMachine(triple, cpuName(target), featureString(target), options,
-                             llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+  std::unique_ptr<llvm::TargetMachine> machine(t->createTargetMachine(
+      triple, cpuName(target), featureString(target), options,
+      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
   if (!machine)
-    return llvm::createStringError("expected a CPU that LLVM knows, got '" + target.name + "'");
+    return llvm::createStringError("expected a CPU that LLVM knows, got '" +
+                                   target.name + "'");
   return machine;
 }
 
 llvm::Expected<std::unique_ptr<llvm::Module>>
-translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine &machine) {
+translate(mlir::ModuleOp module, llvm::LLVMContext &context,
+          llvm::TargetMachine &machine) {
   if (failed(lowerToLLVMDialect(module)))
     return llvm::createStringError("the module could not be lowered to LLVM");
   mlir::DialectRegistry registry;
   mlir::registerBuiltinDialectTranslation(registry);
   mlir::registerLLVMDialectTranslation(registry);
   module.getContext()->appendDialectRegistry(registry);
-  std::unique_ptr<llvm::Module> m = mlir::translateModuleToLLVMIR(module, context, "fathom");
+  std::unique_ptr<llvm::Module> m =
+      mlir::translateModuleToLLVMIR(module, context, "fathom");
   if (!m)
-    return llvm::createStringError("the module could not be translated to LLVM IR");
+    return llvm::createStringError(
+        "the module could not be translated to LLVM IR");
   m->setTargetTriple(machine.getTargetTriple());
   m->setDataLayout(machine.createDataLayout());
-  for (auto [from, to] : {std::pair("_mlir_memref_to_llvm_alloc", "fathom_alloc"),
-                          std::pair("_mlir_memref_to_llvm_free", "fathom_free")})
+  for (auto [from, to] :
+       {std::pair("_mlir_memref_to_llvm_alloc", "fathom_alloc"),
+        std::pair("_mlir_memref_to_llvm_free", "fathom_free")})
     if (llvm::Function *f = m->getFunction(from))
       f->setName(to);
   for (llvm::Function &f : *m) {
@@ -92,10 +98,12 @@ translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine
 int64_t CpuTarget::vectorBits() const {
   if (!name.empty()) {
     llvm::StringRef n = name;
-    if (n == "x86-64-v4" || n.contains("avx512") || n == "znver4" || n == "znver5" ||
-        n == "skylake-avx512" || n == "icelake-server" || n == "sapphirerapids")
+    if (n == "x86-64-v4" || n.contains("avx512") || n == "znver4" ||
+        n == "znver5" || n == "skylake-avx512" || n == "icelake-server" ||
+        n == "sapphirerapids")
       return 512;
-    return n == "x86-64-v3" || n == "haswell" || n == "skylake" || n == "znver2" || n == "znver3"
+    return n == "x86-64-v3" || n == "haswell" || n == "skylake" ||
+                   n == "znver2" || n == "znver3"
                ? 256
                : 128;
   }
@@ -106,7 +114,9 @@ int64_t CpuTarget::vectorBits() const {
   return has("avx2") && has("fma") ? 256 : 128;
 }
 
-std::string CpuTarget::describe() const { return cpuName(*this) + " " + featureString(*this); }
+std::string CpuTarget::describe() const {
+  return cpuName(*this) + " " + featureString(*this);
+}
 
 llvm::Expected<std::string> fathom::cpu::emitLLVMIR(mlir::ModuleOp module,
                                                     const CpuTarget &target) {
@@ -135,9 +145,11 @@ fathom::cpu::emitObject(mlir::ModuleOp module, const CpuTarget &target) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream os(bytes);
   llvm::legacy::PassManager pm;
-  if ((*machine)->addPassesToEmitFile(pm, os, nullptr, llvm::CodeGenFileType::ObjectFile))
+  if ((*machine)->addPassesToEmitFile(pm, os, nullptr,
+                                      llvm::CodeGenFileType::ObjectFile))
     return llvm::createStringError("this target writes no object files");
   pm.run(**m);
-  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), "fathom.o",
-                                                         /*RequiresNullTerminator=*/false);
+  return std::make_unique<llvm::SmallVectorMemoryBuffer>(
+      std::move(bytes), "fathom.o",
+      /*RequiresNullTerminator=*/false);
 }

@@ -35,11 +35,12 @@ struct CpuTarget {
 mlir::LogicalResult lowerToLLVMDialect(mlir::ModuleOp module);
 
 /// LLVM IR as text. Lowers `module` in place.
-llvm::Expected<std::string> emitLLVMIR(mlir::ModuleOp module, const CpuTarget &target);
+llvm::Expected<std::string> emitLLVMIR(mlir::ModuleOp module,
+                                       const CpuTarget &target);
 
 /// An ELF object. Lowers `module` in place.
-llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> emitObject(mlir::ModuleOp module,
-                                                               const CpuTarget &target);
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+emitObject(mlir::ModuleOp module, const CpuTarget &target);
 
 } // namespace fathom::cpu
 

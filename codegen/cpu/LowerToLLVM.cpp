@@ -30,7 +30,8 @@ using namespace fathom::cpu;
 /// Adds `_fa_NAME(void **args)` for every public function.
 static LogicalResult addEntryPoints(ModuleOp module) {
   MLIRContext *context = module.getContext();
-  Type pointer = LLVM::LLVMPointerType::get(context), i64 = IntegerType::get(context, 64);
+  Type pointer = LLVM::LLVMPointerType::get(context),
+       i64 = IntegerType::get(context, 64);
   for (auto f : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
     if (f.isExternal() || f.isPrivate())
       continue;
@@ -52,14 +53,18 @@ static LogicalResult addEntryPoints(ModuleOp module) {
         SmallVector<Type> fields = {pointer, pointer, i64};
         if (memref.getRank() > 0)
           fields.append(2, LLVM::LLVMArrayType::get(i64, memref.getRank()));
-        Value d = LLVM::LoadOp::create(b, LLVM::LLVMStructType::getLiteral(context, fields), p);
-        args.push_back(UnrealizedConversionCastOp::create(b, type, d).getResult(0));
+        Value d = LLVM::LoadOp::create(
+            b, LLVM::LLVMStructType::getLiteral(context, fields), p);
+        args.push_back(
+            UnrealizedConversionCastOp::create(b, type, d).getResult(0));
       } else if (type.isIndex()) {
-        args.push_back(arith::IndexCastOp::create(b, type, LLVM::LoadOp::create(b, i64, p)));
+        args.push_back(arith::IndexCastOp::create(
+            b, type, LLVM::LoadOp::create(b, i64, p)));
       } else if (type.isIntOrFloat()) {
         args.push_back(LLVM::LoadOp::create(b, type, p));
       } else {
-        return f.emitOpError("expected arguments of memref, index, integer or float type, got ")
+        return f.emitOpError("expected arguments of memref, index, integer or "
+                             "float type, got ")
                << type;
       }
     }
@@ -69,7 +74,8 @@ static LogicalResult addEntryPoints(ModuleOp module) {
       if (result.getType().isIndex())
         result = arith::IndexCastOp::create(b, i64, result);
       else if (!result.getType().isIntOrFloat())
-        return f.emitOpError("expected results of index, integer or float type, got ")
+        return f.emitOpError(
+                   "expected results of index, integer or float type, got ")
                << result.getType();
       LLVM::StoreOp::create(b, result, at);
     }
@@ -98,15 +104,19 @@ static void callAccurateMath(ModuleOp module) {
     auto f = module.lookupSymbol<func::FuncOp>(name);
     if (!f) {
       OpBuilder top = OpBuilder::atBlockBegin(module.getBody());
-      f = func::FuncOp::create(top, module.getLoc(), name, top.getFunctionType(element, element));
+      f = func::FuncOp::create(top, module.getLoc(), name,
+                               top.getFunctionType(element, element));
       f.setPrivate();
     }
     ImplicitLocOpBuilder b(op->getLoc(), op);
-    auto call = [&](Value v) { return func::CallOp::create(b, f, v).getResult(0); };
+    auto call = [&](Value v) {
+      return func::CallOp::create(b, f, v).getResult(0);
+    };
     Value result = x;
     if (auto vector = dyn_cast<VectorType>(x.getType())) {
       for (int64_t i = 0; i < vector.getNumElements(); ++i)
-        result = vector::InsertOp::create(b, call(vector::ExtractOp::create(b, x, i)), result, i);
+        result = vector::InsertOp::create(
+            b, call(vector::ExtractOp::create(b, x, i)), result, i);
     } else {
       result = call(x);
     }
@@ -115,10 +125,23 @@ static void callAccurateMath(ModuleOp module) {
   }
 }
 
+/// f64 to a 16-bit float goes by way of f32, as tiles do: the direct way is a
+/// call of a function that not every C library has.
+static void splitTruncations(ModuleOp module) {
+  module.walk([](arith::TruncFOp op) {
+    if (!op.getIn().getType().isF64() || op.getType().getIntOrFloatBitWidth() != 16)
+      return;
+    OpBuilder b(op);
+    op.getInMutable().assign(
+        arith::TruncFOp::create(b, op.getLoc(), b.getF32Type(), op.getIn()));
+  });
+}
+
 LogicalResult fathom::cpu::lowerToLLVMDialect(ModuleOp module) {
   if (failed(addEntryPoints(module)))
     return failure();
   callAccurateMath(module);
+  splitTruncations(module);
   PassManager pm(module.getContext());
   pm.addPass(createCSEPass());
   pm.addPass(createLoopInvariantCodeMotionPass());

@@ -24,12 +24,14 @@ using namespace mlir;
 using namespace fathom;
 using namespace fathom::cpu;
 
-func::FuncOp cpu::getRuntimeFunction(Operation *user, StringRef name, TypeRange arguments) {
+func::FuncOp cpu::getRuntimeFunction(Operation *user, StringRef name,
+                                     TypeRange arguments) {
   auto module = user->getParentOfType<ModuleOp>();
   if (auto f = module.lookupSymbol<func::FuncOp>(name))
     return f;
   OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
-  auto f = func::FuncOp::create(b, module.getLoc(), name, b.getFunctionType(arguments, {}));
+  auto f = func::FuncOp::create(b, module.getLoc(), name,
+                                b.getFunctionType(arguments, {}));
   f.setPrivate();
   return f;
 }
@@ -38,7 +40,8 @@ namespace {
 
 int64_t hostVectorBits() {
   llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
-  if (features.lookup("avx512f") && features.lookup("avx512bw") && features.lookup("avx512vl"))
+  if (features.lookup("avx512f") && features.lookup("avx512bw") &&
+      features.lookup("avx512vl"))
     return 512;
   return features.lookup("avx2") && features.lookup("fma") ? 256 : 128;
 }
@@ -97,8 +100,9 @@ void hoist(NestOp nest) {
       changed = false;
       moveLoopInvariantCode(loop);
       for (LoadOp load : llvm::make_early_inc_range(loop.getOps<LoadOp>())) {
-        bool fixed = llvm::all_of(load->getOperands(),
-                                  [&](Value v) { return loop.isDefinedOutsideOfLoop(v); });
+        bool fixed = llvm::all_of(load->getOperands(), [&](Value v) {
+          return loop.isDefinedOutsideOfLoop(v);
+        });
         if (!fixed || isWrittenIn(loop, load))
           continue;
         load->moveBefore(loop);
@@ -121,7 +125,8 @@ Type taskType(Type type) {
   }
   if (type.isIndex())
     return IntegerType::get(c, 64);
-  return type.isIntOrFloat() && type.getIntOrFloatBitWidth() <= 64 ? type : Type();
+  return type.isIntOrFloat() && type.getIntOrFloatBitWidth() <= 64 ? type
+                                                                   : Type();
 }
 
 int32_t taskBytes(Type type) {
@@ -134,11 +139,14 @@ struct MapToCpu : public fathom::impl::MapToCpuPassBase<MapToCpu> {
 
   void runOnOperation() override {
     Machine machine{vectorBits ? int64_t(vectorBits) : hostVectorBits()};
-    if (machine.vectorBits != 128 && machine.vectorBits != 256 && machine.vectorBits != 512) {
-      getOperation().emitError("expected vector-bits of 128, 256 or 512, got ") << vectorBits;
+    if (machine.vectorBits != 128 && machine.vectorBits != 256 &&
+        machine.vectorBits != 512) {
+      getOperation().emitError("expected vector-bits of 128, 256 or 512, got ")
+          << vectorBits;
       return signalPassFailure();
     }
-    for (auto f : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+    for (auto f :
+         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (f.isExternal())
         continue;
       for (auto end : llvm::make_early_inc_range(f.getOps<ForwardEndOp>()))
@@ -155,7 +163,8 @@ struct MapToCpu : public fathom::impl::MapToCpuPassBase<MapToCpu> {
     }
   }
 
-  LogicalResult outline(func::FuncOp f, NestOp nest, unsigned number, const Machine &machine);
+  LogicalResult outline(func::FuncOp f, NestOp nest, unsigned number,
+                        const Machine &machine);
   void freeWorkspaces(func::FuncOp f);
 };
 
@@ -163,8 +172,11 @@ LogicalResult MapToCpu::outline(func::FuncOp f, NestOp nest, unsigned number,
                                 const Machine &machine) {
   Location loc = nest.getLoc();
   ImplicitLocOpBuilder b(loc, nest);
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type();
-  auto constant = [&](int64_t v) { return arith::ConstantIndexOp::create(b, v); };
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext()),
+       i64 = b.getI64Type();
+  auto constant = [&](int64_t v) {
+    return arith::ConstantIndexOp::create(b, v);
+  };
 
   // How many items there are.
   unsigned numParallel = nest.getNumParallel();
@@ -174,8 +186,8 @@ LogicalResult MapToCpu::outline(func::FuncOp f, NestOp nest, unsigned number,
     int64_t step = nest.getSteps()[d];
     Value n = arith::MaxSIOp::create(b, nest.getBounds()[d], constant(0));
     if (step != 1)
-      n = arith::DivUIOp::create(b, arith::AddIOp::create(b, n, constant(step - 1)),
-                                 constant(step));
+      n = arith::DivUIOp::create(
+          b, arith::AddIOp::create(b, n, constant(step - 1)), constant(step));
     counts.push_back(n);
     items = arith::MulIOp::create(b, items, n);
   }
@@ -187,13 +199,15 @@ LogicalResult MapToCpu::outline(func::FuncOp f, NestOp nest, unsigned number,
   SmallVector<Value> passed(counts);
   SmallVector<Type> fields(counts.size(), i64);
   for (Value v : captured) {
-    if (v.getDefiningOp() && v.getDefiningOp()->hasTrait<OpTrait::ConstantLike>()) {
+    if (v.getDefiningOp() &&
+        v.getDefiningOp()->hasTrait<OpTrait::ConstantLike>()) {
       constants.push_back(v.getDefiningOp());
       continue;
     }
     Type field = taskType(v.getType());
     if (!field)
-      return nest.emitOpError("expected memrefs and scalars from outside, got ") << v.getType();
+      return nest.emitOpError("expected memrefs and scalars from outside, got ")
+             << v.getType();
     passed.push_back(v);
     fields.push_back(field);
   }
@@ -216,7 +230,8 @@ LogicalResult MapToCpu::outline(func::FuncOp f, NestOp nest, unsigned number,
   OpBuilder::InsertPoint launch = b.saveInsertionPoint();
   b.setInsertionPointAfter(f);
   std::string name = (f.getName() + ".nest" + Twine(number)).str();
-  auto itemFunc = func::FuncOp::create(b, name, b.getFunctionType({pointer, pointer, i64}, {}));
+  auto itemFunc = func::FuncOp::create(
+      b, name, b.getFunctionType({pointer, pointer, i64}, {}));
   itemFunc.setPrivate();
   itemFunc.setArgAttr(1, "llvm.noalias", b.getUnitAttr());
   Block *entry = itemFunc.addEntryBlock();
@@ -226,24 +241,29 @@ LogicalResult MapToCpu::outline(func::FuncOp f, NestOp nest, unsigned number,
   SmallVector<Value> values;
   for (auto [i, v] : llvm::enumerate(passed)) {
     values.push_back(
-        cast(b, v.getType(), LLVM::LoadOp::create(b, fields[i], fieldAt(taskArg, i))));
+        cast(b, v.getType(),
+             LLVM::LoadOp::create(b, fields[i], fieldAt(taskArg, i))));
     if (i >= counts.size())
       map.map(v, values.back());
   }
   for (Operation *c : constants)
     b.clone(*c, map);
-  Value rest = arith::IndexCastOp::create(b, b.getIndexType(), entry->getArgument(2));
+  Value rest =
+      arith::IndexCastOp::create(b, b.getIndexType(), entry->getArgument(2));
   for (unsigned d = numParallel; d-- > 0;) {
-    Value i = d == 0 ? rest : arith::RemUIOp::create(b, rest, values[d]).getResult();
+    Value i =
+        d == 0 ? rest : arith::RemUIOp::create(b, rest, values[d]).getResult();
     if (d != 0)
       rest = arith::DivUIOp::create(b, rest, values[d]);
-    map.map(nest.getIv(d), arith::MulIOp::create(
-                               b, i, arith::ConstantIndexOp::create(b, nest.getSteps()[d])));
+    map.map(nest.getIv(d),
+            arith::MulIOp::create(
+                b, i, arith::ConstantIndexOp::create(b, nest.getSteps()[d])));
   }
   auto ret = func::ReturnOp::create(b);
   b.setInsertionPoint(ret);
   int64_t scratchBytes = 0;
-  if (failed(lowerBody(*nest.getBlock(), b, map, scratch, machine, scratchBytes)))
+  if (failed(
+          lowerBody(*nest.getBlock(), b, map, scratch, machine, scratchBytes)))
     return failure();
 
   // The launch.
@@ -261,11 +281,13 @@ LogicalResult MapToCpu::outline(func::FuncOp f, NestOp nest, unsigned number,
   }
   Value function = func::ConstantOp::create(b, itemFunc.getFunctionType(),
                                             FlatSymbolRefAttr::get(itemFunc));
-  function = UnrealizedConversionCastOp::create(b, pointer, function).getResult(0);
+  function =
+      UnrealizedConversionCastOp::create(b, pointer, function).getResult(0);
   func::CallOp::create(
       b, getRuntimeFunction(f, kParallelFor, {pointer, pointer, i64, i64}),
-      ValueRange{function, taskMemory, arith::IndexCastOp::create(b, i64, items),
-                 arith::ConstantOp::create(b, b.getI64IntegerAttr(scratchBytes))});
+      ValueRange{
+          function, taskMemory, arith::IndexCastOp::create(b, i64, items),
+          arith::ConstantOp::create(b, b.getI64IntegerAttr(scratchBytes))});
   nest.erase();
   return success();
 }
@@ -275,7 +297,8 @@ void MapToCpu::freeWorkspaces(func::FuncOp f) {
   Block &body = f.getBody().front();
   OpBuilder b(body.getTerminator());
   for (auto alloc : body.getOps<memref::AllocOp>())
-    if (llvm::none_of(alloc->getUsers(), [](Operation *u) { return isa<memref::DeallocOp>(u); }))
+    if (llvm::none_of(alloc->getUsers(),
+                      [](Operation *u) { return isa<memref::DeallocOp>(u); }))
       memref::DeallocOp::create(b, alloc.getLoc(), alloc);
 }
 

@@ -25,12 +25,16 @@ struct Machine {
   /// Rows in memory are padded to this many entries.
   int64_t padding() const { return vectorBits / 32; }
   /// Rows of the register tile of a product; its width is two vectors.
-  int64_t tileRows() const { return vectorBits == 512 ? 8 : vectorBits == 256 ? 6 : 4; }
+  int64_t tileRows() const {
+    return vectorBits == 512 ? 8 : vectorBits == 256 ? 6 : 4;
+  }
   /// AVX-512 multiplies by a power of two in one instruction.
   bool hasScale() const { return vectorBits == 512; }
 };
 
-inline bool isTile(mlir::Value v) { return mlir::isa<mlir::RankedTensorType>(v.getType()); }
+inline bool isTile(mlir::Value v) {
+  return mlir::isa<mlir::RankedTensorType>(v.getType());
+}
 inline mlir::RankedTensorType tileType(mlir::Value v) {
   return mlir::cast<mlir::RankedTensorType>(v.getType());
 }
@@ -72,7 +76,8 @@ private:
   void tie(mlir::Value a, mlir::Value b, bool flipped = false);
   bool isFree(mlir::Value v) const { return free.contains(v); }
   double cost() const;
-  unsigned wantedBy(mlir::Operation *load, const llvm::DenseMap<mlir::Value, unsigned> &demand) const;
+  unsigned wantedBy(mlir::Operation *load,
+                    const llvm::DenseMap<mlir::Value, unsigned> &demand) const;
   llvm::DenseMap<mlir::Value, unsigned> demands() const;
 
   const Machine &machine;
@@ -96,10 +101,13 @@ mlir::Type computeType(mlir::Type type);
 mlir::Type withElement(mlir::Type like, mlir::Type element);
 
 /// An f32 value rounded to `narrow` (bf16 or f16), as f32.
-mlir::Value roundTo(mlir::ImplicitLocOpBuilder &b, mlir::Value x, mlir::Type narrow);
+mlir::Value roundTo(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
+                    mlir::Type narrow);
 /// Widening from the bits in memory (i16 for bf16) and back.
-mlir::Value fromMemory(mlir::ImplicitLocOpBuilder &b, mlir::Value bits, mlir::Type element);
-mlir::Value toMemory(mlir::ImplicitLocOpBuilder &b, mlir::Value x, mlir::Type element);
+mlir::Value fromMemory(mlir::ImplicitLocOpBuilder &b, mlir::Value bits,
+                       mlir::Type element);
+mlir::Value toMemory(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
+                     mlir::Type element);
 /// The type under which entries of `element` stand in a buffer of the caller.
 mlir::Type memoryType(mlir::Type element);
 
@@ -125,7 +133,8 @@ inline constexpr llvm::StringLiteral kWaitTurn = "fathom_wait_turn";
 inline constexpr llvm::StringLiteral kTick = "fathom_tick";
 
 /// The declaration of a runtime function, made on first use.
-mlir::func::FuncOp getRuntimeFunction(mlir::Operation *user, llvm::StringRef name,
+mlir::func::FuncOp getRuntimeFunction(mlir::Operation *user,
+                                      llvm::StringRef name,
                                       mlir::TypeRange arguments);
 
 } // namespace fathom::cpu

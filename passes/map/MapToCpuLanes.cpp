@@ -92,7 +92,8 @@ LaneChoice::LaneChoice(Region &region, const Machine &machine)
       tie(dot.getResult(), dot.getAcc());
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
       for (auto [init, arg, result] :
-           llvm::zip(loop.getInitArgs(), loop.getRegionIterArgs(), loop.getResults())) {
+           llvm::zip(loop.getInitArgs(), loop.getRegionIterArgs(),
+                     loop.getResults())) {
         tie(arg, result);
         tie(arg, init);
       }
@@ -156,13 +157,15 @@ DenseMap<Value, unsigned> LaneChoice::demands() const {
     auto dot = cast<DotOp>(op);
     Lanes l = get(dot.getResult());
     bool flipped = false;
-    Value root = stripTransposes(l == Lanes::rows ? dot.getB() : dot.getA(), flipped);
+    Value root =
+        stripTransposes(l == Lanes::rows ? dot.getB() : dot.getA(), flipped);
     demand[root] |= 1u << int(flip(l, flipped));
   }
   return demand;
 }
 
-unsigned LaneChoice::wantedBy(Operation *load, const DenseMap<Value, unsigned> &demand) const {
+unsigned LaneChoice::wantedBy(Operation *load,
+                              const DenseMap<Value, unsigned> &demand) const {
   Value tile = load->getResult(0);
   unsigned wanted = demand.lookup(tile);
   // Every use but that of a product's operand reads the tile's own layout.
@@ -185,7 +188,8 @@ unsigned LaneChoice::getWanted(Operation *load) const {
 
 double LaneChoice::cost() const {
   // In cycles per entry, roughly.
-  constexpr double transposed = 4, plain = 0.1, horizontal = 0.3, madd = 1.0 / 32;
+  constexpr double transposed = 4, plain = 0.1, horizontal = 0.3,
+                   madd = 1.0 / 32;
   double c = 0;
   DenseMap<Value, unsigned> demand = demands();
   for (Operation *op : loads) {
@@ -194,7 +198,8 @@ double LaneChoice::cost() const {
     unsigned wanted = wantedBy(op, demand);
     bool gathers = isa<GatherOp>(op);
     c += size(op->getResult(0)) * weight(op, region) *
-         ((wanted & 1 ? plain : 0) + (wanted & 2 ? (gathers ? plain : transposed) : 0));
+         ((wanted & 1 ? plain : 0) +
+          (wanted & 2 ? (gathers ? plain : transposed) : 0));
   }
   for (Operation *op : dots) {
     auto dot = cast<DotOp>(op);
@@ -203,11 +208,13 @@ double LaneChoice::cost() const {
     int64_t lanes = type.getDimSize(l == Lanes::rows ? 1 : 0);
     int64_t vl = machine.lanes(type.getElementType());
     double padded = double(llvm::alignTo(lanes, vl)) / lanes;
-    c += madd * padded * size(dot.getResult()) * tileType(dot.getA()).getDimSize(1) *
-         weight(op, region);
+    c += madd * padded * size(dot.getResult()) *
+         tileType(dot.getA()).getDimSize(1) * weight(op, region);
     bool flipped = false;
-    Value root = stripTransposes(l == Lanes::rows ? dot.getB() : dot.getA(), flipped);
-    bool loaded = root.getDefiningOp<LoadOp>() || root.getDefiningOp<GatherOp>();
+    Value root =
+        stripTransposes(l == Lanes::rows ? dot.getB() : dot.getA(), flipped);
+    bool loaded =
+        root.getDefiningOp<LoadOp>() || root.getDefiningOp<GatherOp>();
     if (!loaded && !isFree(root) && get(root) != flip(l, flipped))
       c += transposed * size(root) * weight(op, region);
   }

@@ -39,8 +39,10 @@ Value horner(B &b, Value x, ArrayRef<double> c) {
 /// x within [lo, hi]; a NaN stays one.
 Value clamp(B &b, Value x, double lo, double hi) {
   Value l = constant(b, x.getType(), lo), h = constant(b, x.getType(), hi);
-  x = arith::SelectOp::create(b, arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, l, x), l, x);
-  return arith::SelectOp::create(b, arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, h, x), h, x);
+  x = arith::SelectOp::create(
+      b, arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, l, x), l, x);
+  return arith::SelectOp::create(
+      b, arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, h, x), h, x);
 }
 /// x 2^n for an integral n within [-252, 254].
 Value scale(B &b, Value x, Value n, const Machine &machine) {
@@ -60,9 +62,11 @@ Value scale(B &b, Value x, Value n, const Machine &machine) {
       b, ints, arith::MaxNumFOp::create(b, n, constant(b, n.getType(), -252)));
   Value half = arith::ShRSIOp::create(b, i, constant(b, ints, 1));
   for (Value part : {half, Value(arith::SubIOp::create(b, i, half))}) {
-    Value bits = arith::ShLIOp::create(b, arith::AddIOp::create(b, part, constant(b, ints, 127)),
-                                       constant(b, ints, 23));
-    x = arith::MulFOp::create(b, x, arith::BitcastOp::create(b, x.getType(), bits));
+    Value bits = arith::ShLIOp::create(
+        b, arith::AddIOp::create(b, part, constant(b, ints, 127)),
+        constant(b, ints, 23));
+    x = arith::MulFOp::create(b, x,
+                              arith::BitcastOp::create(b, x.getType(), bits));
   }
   return x;
 }
@@ -71,20 +75,24 @@ Value exp2F32(B &b, Value x, const Machine &m) {
   x = clamp(b, x, -151, 129);
   Value n = math::RoundEvenOp::create(b, x);
   Value f = arith::SubFOp::create(b, x, n);
-  Value p = horner(b, f, {1.0, 0.6931471824645996, 0.24022647738456726, 0.055503323674201965,
-                          0.00961843691766262, 0.0013398875016719103, 0.00015353361959569156});
+  Value p = horner(b, f,
+                   {1.0, 0.6931471824645996, 0.24022647738456726,
+                    0.055503323674201965, 0.00961843691766262,
+                    0.0013398875016719103, 0.00015353361959569156});
   return scale(b, p, n, m);
 }
 
 Value expF32(B &b, Value x, const Machine &m) {
   x = clamp(b, x, -104.5, 89.5);
   Value n = math::RoundEvenOp::create(
-      b, arith::MulFOp::create(b, x, constant(b, x.getType(), 1.44269504088896)));
+      b,
+      arith::MulFOp::create(b, x, constant(b, x.getType(), 1.44269504088896)));
   // ln 2 in two parts, the first with few enough bits that n times it is exact.
   Value r = fma(b, n, constant(b, x.getType(), -0.693359375), x);
   r = fma(b, n, constant(b, x.getType(), 2.12194440e-4), r);
-  Value q = horner(b, r, {0.4999999403953552, 0.1666652113199234, 0.04166838899254799,
-                          0.008368715643882751, 0.0013814602280035615});
+  Value q = horner(b, r,
+                   {0.4999999403953552, 0.1666652113199234, 0.04166838899254799,
+                    0.008368715643882751, 0.0013814602280035615});
   Value one = constant(b, x.getType(), 1.0);
   q = fma(b, arith::MulFOp::create(b, q, r), r, r);
   return scale(b, arith::AddFOp::create(b, q, one), n, m);
@@ -92,15 +100,17 @@ Value expF32(B &b, Value x, const Machine &m) {
 
 Value tanhF32(B &b, Value x, const Machine &m) {
   // Near zero an odd polynomial, elsewhere 1 - 2 / (exp(2|x|) + 1).
-  Value one = constant(b, x.getType(), 1.0), two = constant(b, x.getType(), 2.0);
+  Value one = constant(b, x.getType(), 1.0),
+        two = constant(b, x.getType(), 2.0);
   Value a = math::AbsFOp::create(b, x);
   Value e = expF32(b, arith::MulFOp::create(b, a, two), m);
   Value big = arith::SubFOp::create(
       b, one, arith::DivFOp::create(b, two, arith::AddFOp::create(b, e, one)));
   big = math::CopySignOp::create(b, big, x);
   Value z = arith::MulFOp::create(b, x, x);
-  Value p = horner(b, z, {-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2,
-                          2.06390887954e-2, -5.70498872745e-3});
+  Value p = horner(b, z,
+                   {-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2,
+                    2.06390887954e-2, -5.70498872745e-3});
   Value small = fma(b, arith::MulFOp::create(b, p, z), x, x);
   Value near = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, a,
                                      constant(b, x.getType(), 0.625));
@@ -109,7 +119,9 @@ Value tanhF32(B &b, Value x, const Machine &m) {
 } // namespace
 
 Type cpu::computeType(Type type) {
-  return type.isBF16() || type.isF16() ? Type(Float32Type::get(type.getContext())) : type;
+  return type.isBF16() || type.isF16()
+             ? Type(Float32Type::get(type.getContext()))
+             : type;
 }
 
 Type cpu::withElement(Type like, Type element) {
@@ -128,9 +140,10 @@ Value cpu::roundTo(B &b, Value x, Type narrow) {
   Value bits = arith::BitcastOp::create(b, ints, x);
   // Round to nearest even: add half, minus one when the kept part is even.
   Value odd = arith::AndIOp::create(
-      b, arith::ShRUIOp::create(b, bits, constant(b, ints, 16)), constant(b, ints, 1));
-  Value sum = arith::AddIOp::create(
-      b, arith::AddIOp::create(b, bits, odd), constant(b, ints, 0x7fff));
+      b, arith::ShRUIOp::create(b, bits, constant(b, ints, 16)),
+      constant(b, ints, 1));
+  Value sum = arith::AddIOp::create(b, arith::AddIOp::create(b, bits, odd),
+                                    constant(b, ints, 0x7fff));
   // The addition could carry a NaN into infinity.
   Value nan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, x, x);
   sum = arith::SelectOp::create(
@@ -186,7 +199,8 @@ Value cpu::toMemory(B &b, Value x, Type element) {
   return x;
 }
 
-Value cpu::expandMath(B &b, Operation *op, ValueRange args, const Machine &machine) {
+Value cpu::expandMath(B &b, Operation *op, ValueRange args,
+                      const Machine &machine) {
   if (args.empty() || !getElementTypeOrSelf(args[0].getType()).isF32())
     return {};
   return llvm::TypeSwitch<Operation *, Value>(op)

@@ -35,10 +35,10 @@ struct Buffer {
 
 /// What is known while one region is lowered.
 struct Scope {
-  SmallVector<Buffer *> owned;                // freed when the region ends
+  SmallVector<Buffer *> owned; // freed when the region ends
   /// Tiles that got a buffer here, with the ones they had before.
   SmallVector<std::pair<Value, std::array<Buffer *, 2>>> entered;
-  SmallVector<Buffer *> targets;              // of the yield, null for scalars
+  SmallVector<Buffer *> targets; // of the yield, null for scalars
 };
 
 /// Where an expression is evaluated, and what has been computed there.
@@ -57,10 +57,20 @@ struct Access {
   int64_t rows, width;
 };
 
+/// The tile of a caller's buffer that a loop will probably load in its next
+/// round: the rows after those it loaded in this one.
+constexpr int32_t kFetchInto = 3; // the first level cache
+struct NextTile {
+  Block *block; // of the load
+  Value pointer, rowStride;
+  Type element;
+  int64_t rows, lines; // cache lines of a row
+};
+
 class BodyLowering {
 public:
-  BodyLowering(Block &body, OpBuilder &builder, IRMapping &mapping, Value scratch,
-               const Machine &machine)
+  BodyLowering(Block &body, OpBuilder &builder, IRMapping &mapping,
+               Value scratch, const Machine &machine)
       : b(builder.getUnknownLoc(), builder), map(mapping), scratch(scratch),
         machine(machine), lanes(*body.getParent(), machine),
         entry(builder.getInsertionBlock()) {}
@@ -96,7 +106,8 @@ private:
   Type pointerType() { return LLVM::LLVMPointerType::get(b.getContext()); }
   Value step(Value pointer, Type element, Value count) {
     Value i = arith::IndexCastOp::create(b, b.getI64Type(), count);
-    return LLVM::GEPOp::create(b, pointerType(), element, pointer, ArrayRef<LLVM::GEPArg>{i});
+    return LLVM::GEPOp::create(b, pointerType(), element, pointer,
+                               ArrayRef<LLVM::GEPArg>{i});
   }
   Value step(Value pointer, Type element, int64_t count) {
     if (count == 0)
@@ -111,9 +122,12 @@ private:
     LLVM::StoreOp::create(b, v, pointer, alignment);
   }
   Value splat(Value v, int64_t vl) {
-    return vector::BroadcastOp::create(b, VectorType::get({vl}, v.getType()), v);
+    return vector::BroadcastOp::create(b, VectorType::get({vl}, v.getType()),
+                                       v);
   }
-  Value zero(Type type) { return arith::ConstantOp::create(b, b.getZeroAttr(type)); }
+  Value zero(Type type) {
+    return arith::ConstantOp::create(b, b.getZeroAttr(type));
+  }
   Value laneMask(int64_t vl, int64_t valid) {
     SmallVector<bool> bits(vl);
     std::fill_n(bits.begin(), valid, true);
@@ -122,20 +136,23 @@ private:
   }
 
   using LoopBody = function_ref<SmallVector<Value>(Value, ValueRange)>;
-  SmallVector<Value> loop(Value lo, Value hi, int64_t by, ValueRange init, LoopBody body) {
+  SmallVector<Value> loop(Value lo, Value hi, int64_t by, ValueRange init,
+                          LoopBody body) {
     auto op = scf::ForOp::create(b, lo, hi, index(by), init);
     OpBuilder::InsertionGuard g(b);
     if (!init.empty())
       b.setInsertionPointToStart(op.getBody());
     else
       b.setInsertionPoint(op.getBody()->getTerminator());
-    SmallVector<Value> next = body(op.getInductionVar(), op.getRegionIterArgs());
+    SmallVector<Value> next =
+        body(op.getInductionVar(), op.getRegionIterArgs());
     if (!init.empty())
       scf::YieldOp::create(b, next);
     return op.getResults();
   }
   /// A loop over [0, n), or its body alone when that runs once.
-  SmallVector<Value> loop(int64_t n, int64_t by, ValueRange init, LoopBody body) {
+  SmallVector<Value> loop(int64_t n, int64_t by, ValueRange init,
+                          LoopBody body) {
     if (n <= by)
       return body(index(0), init);
     return loop(index(0), index(n), by, init, body);
@@ -146,7 +163,8 @@ private:
       return SmallVector<Value>();
     });
   }
-  void ifThenElse(Value condition, function_ref<void()> yes, function_ref<void()> no) {
+  void ifThenElse(Value condition, function_ref<void()> yes,
+                  function_ref<void()> no) {
     auto op = scf::IfOp::create(b, condition, /*withElseRegion=*/bool(no));
     OpBuilder::InsertionGuard g(b);
     b.setInsertionPoint(op.thenYield());
@@ -162,8 +180,12 @@ private:
     Type t = computeType(element);
     return t.isInteger(1) || t.isIndex() ? memoryType(t) : t;
   }
-  Value toStorage(Value x, Type element) { return toMemory(b, x, computeType(element)); }
-  Value fromStorage(Value x, Type element) { return fromMemory(b, x, computeType(element)); }
+  Value toStorage(Value x, Type element) {
+    return toMemory(b, x, computeType(element));
+  }
+  Value fromStorage(Value x, Type element) {
+    return fromMemory(b, x, computeType(element));
+  }
   Buffer *allocate(Value tile, Lanes l);
   Buffer *allocate(Type element, int64_t rows, int64_t width, Lanes l);
   Buffer *find(Value tile, Lanes l);
@@ -180,7 +202,9 @@ private:
   Value read(Buffer &buffer, Value row, Value lane, int64_t vl) {
     Type s = storageType(buffer.element);
     Value p = address(buffer, row, lane);
-    Value v = vl == 0 ? load(s, p) : load(VectorType::get({vl}, s), p, alignment(buffer, vl));
+    Value v = vl == 0
+                  ? load(s, p)
+                  : load(VectorType::get({vl}, s), p, alignment(buffer, vl));
     return fromStorage(v, buffer.element);
   }
   void write(Buffer &buffer, Value row, Value lane, Value v) {
@@ -206,17 +230,21 @@ private:
   int64_t vectorLength(Value tile) {
     return machine.lanes(computeType(tileType(tile).getElementType()));
   }
-  int modeOf(Value tile, Lanes l) { return tileType(tile).getRank() == 2 ? int(l) : int(kVector); }
+  int modeOf(Value tile, Lanes l) {
+    return tileType(tile).getRank() == 2 ? int(l) : int(kVector);
+  }
   Value eval(Value v, int mode, Point &p);
   Value evalElementwise(Operation *op, int mode, Point &p);
   Value evalGather(GatherOp op, int mode, Point &p);
-  Value linearIndex(Value buffer, OperandRange indices, int mode, Point &p, Value &nonEmpty,
-                    Value &pointer);
+  Value linearIndex(Value buffer, OperandRange indices, int mode, Point &p,
+                    Value &nonEmpty, Value &pointer);
   int cost(Value v);
   int sites(Value v);
   void choose(Block &body);
-  void emit(Value v, Lanes l, Buffer *target, MutableArrayRef<ReduceOp> reduces);
-  void emitLoop(Value v, Lanes l, Buffer *target, MutableArrayRef<ReduceOp> reduces, bool vertical);
+  void emit(Value v, Lanes l, Buffer *target,
+            MutableArrayRef<ReduceOp> reduces);
+  void emitLoop(Value v, Lanes l, Buffer *target,
+                MutableArrayRef<ReduceOp> reduces, bool vertical);
   Value identity(ReduceKind kind, Type type);
   Value combine(ReduceKind kind, Value x, Value y);
   Value combineLanes(ReduceKind kind, Value x);
@@ -229,14 +257,16 @@ private:
   LogicalResult lowerIf(scf::IfOp op);
   void lowerYield(Operation *yield);
   LogicalResult lowerDot(DotOp op);
-  void kernel(DotOp op, int mode, Buffer &vectors, Buffer &scalars, int64_t scalarRow,
-              int64_t scalarStep, Buffer &target, Value row, Value lane, int64_t rows,
-              int64_t vectorCount);
+  void kernel(DotOp op, int mode, Buffer &vectors, Buffer &scalars,
+              int64_t scalarRow, int64_t scalarStep, Buffer &target, Value row,
+              Value lane, int64_t rows, int64_t vectorCount);
+  void prefetch(const NextTile &next, Value call, int64_t calls);
   void lowerLoad(LoadOp op);
   void pack(const Access &a, Buffer &buffer);
-  void lowerStore(Value tile, Value buffer, OperandRange indices, OperandRange limits,
-                  std::optional<AccumulateMode> mode);
-  void addTo(Value pointer, Type element, Value x, std::optional<AccumulateMode> mode);
+  void lowerStore(Value tile, Value buffer, OperandRange indices,
+                  OperandRange limits, std::optional<AccumulateMode> mode);
+  void addTo(Value pointer, Type element, Value x,
+             std::optional<AccumulateMode> mode);
   void lowerScatter(ScatterAddOp op);
   Access access(Value buffer, OperandRange indices, OperandRange limits,
                 RankedTensorType tile, Lanes l);
@@ -261,6 +291,7 @@ private:
   int64_t highWater = 0;
   DenseMap<Value, std::array<Buffer *, 2>> state;
   DenseSet<Operation *> done;
+  SmallVector<NextTile> nextTiles;
   DenseSet<Value> eager; // expressions that get a buffer where they stand
   DenseMap<Value, int> costs, siteCounts;
   SmallVector<Region *> otherBranches; // of the scf.ifs being lowered
@@ -270,7 +301,8 @@ private:
 // Buffers
 //===----------------------------------------------------------------------===//
 
-Buffer *BodyLowering::allocate(Type element, int64_t rows, int64_t width, Lanes l) {
+Buffer *BodyLowering::allocate(Type element, int64_t rows, int64_t width,
+                               Lanes l) {
   auto buffer = std::make_unique<Buffer>();
   buffer->element = element;
   buffer->rows = rows;
@@ -278,7 +310,8 @@ Buffer *BodyLowering::allocate(Type element, int64_t rows, int64_t width, Lanes 
   buffer->pitch = llvm::alignTo(width, machine.padding());
   buffer->lanes = l;
   buffer->bytes = llvm::alignTo(
-      rows * buffer->pitch * (storageType(element).getIntOrFloatBitWidth() / 8), 64);
+      rows * buffer->pitch * (storageType(element).getIntOrFloatBitWidth() / 8),
+      64);
   // The lowest gap that is wide enough.
   llvm::sort(used);
   int64_t at = 0;
@@ -305,7 +338,8 @@ Buffer *BodyLowering::allocate(Value tile, Lanes l) {
   if (t.getRank() == 1)
     return allocate(t.getElementType(), 1, t.getDimSize(0), Lanes::rows);
   int lane = l == Lanes::rows ? 1 : 0;
-  return allocate(t.getElementType(), t.getDimSize(1 - lane), t.getDimSize(lane), l);
+  return allocate(t.getElementType(), t.getDimSize(1 - lane),
+                  t.getDimSize(lane), l);
 }
 
 /// The buffer that holds `tile` with lanes `l`, or null.
@@ -329,14 +363,16 @@ void BodyLowering::release() {
   llvm::erase_if(scopes.back().owned, [&](Buffer *buffer) {
     if (buffer->owner && hasPendingUse(buffer->owner, nullptr))
       return false;
-    llvm::erase(used, std::pair(buffer->offset, buffer->offset + buffer->bytes));
+    llvm::erase(used,
+                std::pair(buffer->offset, buffer->offset + buffer->bytes));
     return true;
   });
 }
 
 void BodyLowering::popScope() {
   for (Buffer *buffer : scopes.back().owned)
-    llvm::erase(used, std::pair(buffer->offset, buffer->offset + buffer->bytes));
+    llvm::erase(used,
+                std::pair(buffer->offset, buffer->offset + buffer->bytes));
   for (auto &[tile, before] : llvm::reverse(scopes.back().entered))
     state[tile] = before;
   scopes.pop_back();
@@ -355,12 +391,14 @@ bool BodyLowering::fits(Buffer *buffer, Value tile, Lanes l) {
 
 /// True if code still to be emitted reads `v`. Uses by `except` or inside
 /// `within` don't count, nor those in the other branch of an scf.if.
-bool BodyLowering::hasPendingUse(Value v, Operation *except, Operation *within) {
+bool BodyLowering::hasPendingUse(Value v, Operation *except,
+                                 Operation *within) {
   for (Operation *user : v.getUsers()) {
     if (user == except || (within && within->isAncestor(user)))
       continue;
-    if (llvm::any_of(otherBranches,
-                     [&](Region *r) { return r->isAncestor(user->getParentRegion()); }))
+    if (llvm::any_of(otherBranches, [&](Region *r) {
+          return r->isAncestor(user->getParentRegion());
+        }))
       continue;
     if (!done.contains(user))
       return true;
@@ -392,8 +430,10 @@ void BodyLowering::collectLeaves(Value v, int mode, int root, Leaves &leaves) {
   if (auto t = dyn_cast_or_null<TransposeOp>(op))
     return collectLeaves(t.getTile(), 1 - mode, root, leaves);
   if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op)) {
-    bool along = tileType(v).getRank() == 1 || int(broadcast.getDim()) == 1 - mode;
-    return collectLeaves(broadcast.getSource(), along && mode != kEntry ? kVector : kEntry, root,
+    bool along =
+        tileType(v).getRank() == 1 || int(broadcast.getDim()) == 1 - mode;
+    return collectLeaves(broadcast.getSource(),
+                         along && mode != kEntry ? kVector : kEntry, root,
                          leaves);
   }
   if (op && (isElementwise(op) || isa<GatherOp>(op)))
@@ -404,7 +444,8 @@ void BodyLowering::collectLeaves(Value v, int mode, int root, Leaves &leaves) {
 /// The buffer that `v` is to end up in because a yield of its block says so.
 Buffer *BodyLowering::yieldTarget(Value v) {
   for (OpOperand &use : v.getUses())
-    if (isa<scf::YieldOp>(use.getOwner()) && use.getOwner()->getBlock() == v.getParentBlock() &&
+    if (isa<scf::YieldOp>(use.getOwner()) &&
+        use.getOwner()->getBlock() == v.getParentBlock() &&
         use.getOperandNumber() < scopes.back().targets.size())
       return scopes.back().targets[use.getOperandNumber()];
   return nullptr;
@@ -438,8 +479,9 @@ Buffer *BodyLowering::chooseTarget(Value v, Lanes l, Operation *op) {
       (!target->owner || !hasPendingUse(target->owner, op)))
     return target;
   for (auto [buffer, inPlace] : leaves)
-    if (inPlace && isWritable(buffer) && fits(buffer, v, l) && !isRead(buffer, false) &&
-        buffer->owner && !hasPendingUse(buffer->owner, op))
+    if (inPlace && isWritable(buffer) && fits(buffer, v, l) &&
+        !isRead(buffer, false) && buffer->owner &&
+        !hasPendingUse(buffer->owner, op))
       return buffer;
   return allocate(v, l);
 }
@@ -472,7 +514,8 @@ Buffer *BodyLowering::ensure(Value tile, Lanes l) {
 void BodyLowering::prepare(Value v, int mode) {
   if (!isTile(v) || tileType(v).getRank() != 2)
     return;
-  if (auto it = state.find(v); it != state.end() && (it->second[0] || it->second[1])) {
+  if (auto it = state.find(v);
+      it != state.end() && (it->second[0] || it->second[1])) {
     ensure(v, Lanes(mode));
     return;
   }
@@ -498,7 +541,8 @@ Value BodyLowering::eval(Value v, int mode, Point &p) {
   if (Value known = p.memo.lookup(key))
     return known;
   auto compute = [&]() -> Value {
-    if (Buffer *buffer = find(v, mode == kColumns ? Lanes::columns : Lanes::rows)) {
+    if (Buffer *buffer =
+            find(v, mode == kColumns ? Lanes::columns : Lanes::rows)) {
       if (mode == kVector)
         return read(*buffer, index(0), p.lane, p.vl);
       if (mode == kEntry)
@@ -534,7 +578,8 @@ Value BodyLowering::eval(Value v, int mode, Point &p) {
       Value start = map.lookup(iota.getStart());
       if (mode == kEntry)
         return add(start, p.row);
-      Value steps = vector::StepOp::create(b, VectorType::get({p.vl}, b.getIndexType()));
+      Value steps =
+          vector::StepOp::create(b, VectorType::get({p.vl}, b.getIndexType()));
       return add(splat(add(start, p.lane), p.vl), steps);
     }
     if (auto gather = dyn_cast<GatherOp>(op))
@@ -568,8 +613,8 @@ Value BodyLowering::evalElementwise(Operation *op, int mode, Point &p) {
 
 /// Which entries of `buffer` a gather or scatter means, as vectors, clamped
 /// into the buffer; `nonEmpty` says whether the buffer has entries at all.
-Value BodyLowering::linearIndex(Value buffer, OperandRange indices, int mode, Point &p,
-                                Value &nonEmpty, Value &pointer) {
+Value BodyLowering::linearIndex(Value buffer, OperandRange indices, int mode,
+                                Point &p, Value &nonEmpty, Value &pointer) {
   Value memref = map.lookup(buffer);
   auto meta = memref::ExtractStridedMetadataOp::create(b, memref);
   Type memory = memoryType(cast<MemRefType>(memref.getType()).getElementType());
@@ -577,9 +622,11 @@ Value BodyLowering::linearIndex(Value buffer, OperandRange indices, int mode, Po
   nonEmpty = arith::ConstantOp::create(b, b.getBoolAttr(true));
   Value scalar = index(0), vector;
   for (auto [d, i] : llvm::enumerate(indices)) {
-    Value last = add(meta.getSizes()[d], -1), stride = meta.getStrides()[d], lo = index(0);
+    Value last = add(meta.getSizes()[d], -1), stride = meta.getStrides()[d],
+          lo = index(0);
     nonEmpty = arith::AndIOp::create(
-        b, nonEmpty, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, last, index(0)));
+        b, nonEmpty,
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, last, index(0)));
     Value x = eval(i, mode, p);
     if (isTile(i)) {
       last = splat(last, p.vl);
@@ -598,11 +645,15 @@ Value BodyLowering::linearIndex(Value buffer, OperandRange indices, int mode, Po
 
 Value BodyLowering::evalGather(GatherOp op, int mode, Point &p) {
   Value nonEmpty, pointer;
-  Value linear = linearIndex(op.getBuffer(), op.getIndices(), mode, p, nonEmpty, pointer);
-  Type element = op.getBuffer().getType().getElementType(), memory = memoryType(element);
-  Value offsets = arith::IndexCastOp::create(b, VectorType::get({p.vl}, b.getI64Type()), linear);
-  Value pointers = LLVM::GEPOp::create(b, VectorType::get({p.vl}, pointerType()), memory, pointer,
-                                       ArrayRef<LLVM::GEPArg>{offsets});
+  Value linear =
+      linearIndex(op.getBuffer(), op.getIndices(), mode, p, nonEmpty, pointer);
+  Type element = op.getBuffer().getType().getElementType(),
+       memory = memoryType(element);
+  Value offsets = arith::IndexCastOp::create(
+      b, VectorType::get({p.vl}, b.getI64Type()), linear);
+  Value pointers =
+      LLVM::GEPOp::create(b, VectorType::get({p.vl}, pointerType()), memory,
+                          pointer, ArrayRef<LLVM::GEPArg>{offsets});
   VectorType type = VectorType::get({p.vl}, memory);
   Value bits = LLVM::masked_gather::create(
       b, type, pointers, splat(nonEmpty, p.vl), ValueRange{zero(type)},
@@ -625,8 +676,9 @@ int ownCost(Operation *op) {
     return 0;
   if (isa<math::MathDialect>(op->getDialect()))
     return isa<math::AbsFOp, math::FmaOp>(op) ? 1 : 10;
-  if (isa<arith::DivFOp, arith::RemFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp,
-          arith::RemUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op))
+  if (isa<arith::DivFOp, arith::RemFOp, arith::DivSIOp, arith::DivUIOp,
+          arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp,
+          arith::CeilDivSIOp>(op))
     return 10;
   return 1;
 }
@@ -658,7 +710,9 @@ int BodyLowering::sites(Value v) {
     return it->second;
   int n = 0;
   for (Operation *user : v.getUsers())
-    n += isExpression(user) && !eager.contains(user->getResult(0)) ? sites(user->getResult(0)) : 1;
+    n += isExpression(user) && !eager.contains(user->getResult(0))
+             ? sites(user->getResult(0))
+             : 1;
   return siteCounts[v] = std::min(n, 1000);
 }
 
@@ -689,10 +743,13 @@ void BodyLowering::choose(Block &body) {
       bool isFloat = isa<FloatType>(type.getElementType());
       bool pays;
       if (type.getRank() == 1 && isFloat)
-        pays = !v.hasOneUse() || isExpression(*v.user_begin()) || crossesLoop(v, *v.user_begin());
+        pays = !v.hasOneUse() || isExpression(*v.user_begin()) ||
+               crossesLoop(v, *v.user_begin());
       else
-        pays = (sites(v) > 1 ||
-                llvm::any_of(v.getUsers(), [&](Operation *u) { return crossesLoop(v, u); })) &&
+        pays = (sites(v) > 1 || llvm::any_of(v.getUsers(),
+                                             [&](Operation *u) {
+                                               return crossesLoop(v, u);
+                                             })) &&
                cost(v) > (isFloat ? 3 : 10);
       if (pays) {
         eager.insert(v);
@@ -716,7 +773,8 @@ Value BodyLowering::identity(ReduceKind kind, Type type) {
     attr = b.getFloatAttr(element, 0.0);
   else
     attr = b.getFloatAttr(
-        element, APFloat::getInf(cast<FloatType>(element).getFloatSemantics(), /*Negative=*/true));
+        element, APFloat::getInf(cast<FloatType>(element).getFloatSemantics(),
+                                 /*Negative=*/true));
   if (auto vector = dyn_cast<VectorType>(type))
     attr = DenseElementsAttr::get(vector, attr);
   return arith::ConstantOp::create(b, attr);
@@ -743,7 +801,8 @@ Value BodyLowering::combineLanes(ReduceKind kind, Value x) {
         : kind == ReduceKind::max ? K::MAXNUMF
         : kind == ReduceKind::any ? K::OR
                                   : K::AND;
-  auto flags = kind == ReduceKind::add ? arith::FastMathFlags::reassoc : arith::FastMathFlags::none;
+  auto flags = kind == ReduceKind::add ? arith::FastMathFlags::reassoc
+                                       : arith::FastMathFlags::none;
   return vector::ReductionOp::create(b, k, x, flags);
 }
 
@@ -751,19 +810,22 @@ Value BodyLowering::combineLanes(ReduceKind kind, Value x) {
 SmallVector<ReduceOp> BodyLowering::reducesOf(Value v, Block *block) {
   SmallVector<ReduceOp> r;
   for (Operation *user : v.getUsers())
-    if (auto reduce = dyn_cast<ReduceOp>(user); reduce && user->getBlock() == block && !done.contains(user))
+    if (auto reduce = dyn_cast<ReduceOp>(user);
+        reduce && user->getBlock() == block && !done.contains(user))
       r.push_back(reduce);
   return r;
 }
 
 /// Evaluates `v` once for every entry, stores it (if `target`) and reduces it.
-void BodyLowering::emit(Value v, Lanes l, Buffer *target, MutableArrayRef<ReduceOp> reduces) {
+void BodyLowering::emit(Value v, Lanes l, Buffer *target,
+                        MutableArrayRef<ReduceOp> reduces) {
   prepare(v, modeOf(v, l));
   // A reduction along the rows in memory keeps vectors of sums and wants the
   // rows innermost; one along the lanes wants them outermost.
   SmallVector<ReduceOp> across, along;
   for (ReduceOp r : reduces) {
-    bool isAlong = tileType(v).getRank() == 1 || (l == Lanes::rows) == (r.getDim() == 1);
+    bool isAlong =
+        tileType(v).getRank() == 1 || (l == Lanes::rows) == (r.getDim() == 1);
     (isAlong ? along : across).push_back(r);
   }
   if (!across.empty() || along.empty())
@@ -771,14 +833,15 @@ void BodyLowering::emit(Value v, Lanes l, Buffer *target, MutableArrayRef<Reduce
   if (!along.empty()) {
     if (!across.empty() && target)
       enter(v, target);
-    emitLoop(v, l, across.empty() ? target : nullptr, along, /*vertical=*/false);
+    emitLoop(v, l, across.empty() ? target : nullptr, along,
+             /*vertical=*/false);
   }
   for (ReduceOp r : reduces)
     done.insert(r);
 }
 
-void BodyLowering::emitLoop(Value v, Lanes l, Buffer *target, MutableArrayRef<ReduceOp> reduces,
-                            bool vertical) {
+void BodyLowering::emitLoop(Value v, Lanes l, Buffer *target,
+                            MutableArrayRef<ReduceOp> reduces, bool vertical) {
   constexpr int64_t kUnroll = 4;
   RankedTensorType type = tileType(v);
   int mode = modeOf(v, l);
@@ -787,7 +850,8 @@ void BodyLowering::emitLoop(Value v, Lanes l, Buffer *target, MutableArrayRef<Re
   int64_t rows = type.getRank() == 2 ? type.getDimSize(1 - laneDim) : 1;
   int64_t vl = vectorLength(v);
   int64_t full = width / vl, count = llvm::divideCeil(width, vl);
-  VectorType vectorType = VectorType::get({vl}, computeType(type.getElementType()));
+  VectorType vectorType =
+      VectorType::get({vl}, computeType(type.getElementType()));
 
   SmallVector<Buffer *> results;
   for (ReduceOp r : reduces) {
@@ -807,13 +871,14 @@ void BodyLowering::emitLoop(Value v, Lanes l, Buffer *target, MutableArrayRef<Re
     for (auto [sum, r] : llvm::zip(sums, reduces)) {
       Value y = x;
       if (tail && !vertical)
-        y = arith::SelectOp::create(b, laneMask(vl, width % vl), x, identity(r.getKind(), vectorType));
+        y = arith::SelectOp::create(b, laneMask(vl, width % vl), x,
+                                    identity(r.getKind(), vectorType));
       sum = combine(r.getKind(), y, sum);
     }
   };
   // Several vectors of one row; what holds for the whole row is computed once.
-  auto visitRow = [&](Value row, Value lane, int64_t n, bool tail, MutableArrayRef<Value> sums,
-                      size_t sumStride) {
+  auto visitRow = [&](Value row, Value lane, int64_t n, bool tail,
+                      MutableArrayRef<Value> sums, size_t sumStride) {
     DenseMap<std::pair<Value, int>, Value> shared;
     for (int64_t u = 0; u < n; ++u) {
       Point p(vl, row, add(lane, u * vl));
@@ -838,11 +903,12 @@ void BodyLowering::emitLoop(Value v, Lanes l, Buffer *target, MutableArrayRef<Re
 
   if (vertical) {
     auto group = [&](Value lane, int64_t n) {
-      SmallVector<Value> sums = loop(rows, 1, initial(n), [&](Value row, ValueRange sums) {
-        SmallVector<Value> next(sums);
-        visitRow(row, lane, n, false, next, reduces.size());
-        return next;
-      });
+      SmallVector<Value> sums =
+          loop(rows, 1, initial(n), [&](Value row, ValueRange sums) {
+            SmallVector<Value> next(sums);
+            visitRow(row, lane, n, false, next, reduces.size());
+            return next;
+          });
       for (int64_t u = 0; u < n; ++u)
         for (size_t r = 0; r < reduces.size(); ++r)
           write(*results[r], index(0), add(lane, u * vl),
@@ -850,10 +916,11 @@ void BodyLowering::emitLoop(Value v, Lanes l, Buffer *target, MutableArrayRef<Re
     };
     int64_t groups = count / kUnroll;
     if (groups)
-      loop(groups * kUnroll * vl, kUnroll * vl, {}, [&](Value lane, ValueRange) {
-        group(lane, kUnroll);
-        return SmallVector<Value>();
-      });
+      loop(groups * kUnroll * vl, kUnroll * vl, {},
+           [&](Value lane, ValueRange) {
+             group(lane, kUnroll);
+             return SmallVector<Value>();
+           });
     if (int64_t rest = count % kUnroll)
       group(index(groups * kUnroll * vl), rest);
     return;
@@ -863,17 +930,19 @@ void BodyLowering::emitLoop(Value v, Lanes l, Buffer *target, MutableArrayRef<Re
     SmallVector<Value> sums = initial(1);
     int64_t groups = count <= kUnroll ? 0 : full / kUnroll;
     if (groups)
-      sums = loop(groups * kUnroll * vl, kUnroll * vl, sums, [&](Value lane, ValueRange args) {
-        SmallVector<Value> next(args);
-        visitRow(row, lane, kUnroll, false, next, 0);
-        return next;
-      });
+      sums = loop(groups * kUnroll * vl, kUnroll * vl, sums,
+                  [&](Value lane, ValueRange args) {
+                    SmallVector<Value> next(args);
+                    visitRow(row, lane, kUnroll, false, next, 0);
+                    return next;
+                  });
     if (int64_t rest = count - groups * kUnroll)
       visitRow(row, index(groups * kUnroll * vl), rest, full != count, sums, 0);
     for (auto [sum, r, buffer] : llvm::zip(sums, reduces, results)) {
       Value x = finish(combineLanes(r.getKind(), sum));
       if (buffer)
-        store(toStorage(x, type.getElementType()), address(*buffer, index(0), row));
+        store(toStorage(x, type.getElementType()),
+              address(*buffer, index(0), row));
       else
         map.map(r.getResult(), x);
     }
@@ -900,7 +969,8 @@ LogicalResult BodyLowering::lowerBlock(Block &block) {
 
 LogicalResult BodyLowering::lower(Operation *op) {
   auto touchesTiles = [](Operation *o) {
-    return llvm::any_of(o->getOperands(), isTile) || llvm::any_of(o->getResults(), isTile);
+    return llvm::any_of(o->getOperands(), isTile) ||
+           llvm::any_of(o->getResults(), isTile);
   };
   if (isExpression(op)) {
     Value v = op->getResult(0);
@@ -910,10 +980,14 @@ LogicalResult BodyLowering::lower(Operation *op) {
     }
     for (Value operand : op->getOperands())
       if (isTile(operand) && isa<arith::BitcastOp>(op) &&
-          computeType(tileType(operand).getElementType()) != tileType(operand).getElementType())
-        return op->emitOpError("expected 32 or 64 bits on the CPU, got ") << operand.getType();
-    if (auto c = dyn_cast<arith::ConstantOp>(op); c && !isa<SplatElementsAttr>(c.getValue()))
-      return op->emitOpError("expected a tile constant of one value, got ") << c.getValue();
+          computeType(tileType(operand).getElementType()) !=
+              tileType(operand).getElementType())
+        return op->emitOpError("expected 32 or 64 bits on the CPU, got ")
+               << operand.getType();
+    if (auto c = dyn_cast<arith::ConstantOp>(op);
+        c && !isa<SplatElementsAttr>(c.getValue()))
+      return op->emitOpError("expected a tile constant of one value, got ")
+             << c.getValue();
     if (eager.contains(v)) {
       Lanes l = lanes.get(v);
       prepare(v, modeOf(v, l));
@@ -942,7 +1016,7 @@ LogicalResult BodyLowering::lower(Operation *op) {
         prepare(v, modeOf(v, l));
         Buffer *target = chooseTarget(v, l, op);
         SmallVector<ReduceOp> reduces = reducesOf(v, op->getBlock());
-      emit(v, l, target, reduces);
+        emit(v, l, target, reduces);
         enter(v, target);
         return success();
       })
@@ -957,7 +1031,8 @@ LogicalResult BodyLowering::lower(Operation *op) {
         return success();
       })
       .Case([&](StoreOp o) {
-        lowerStore(o.getTile(), o.getBuffer(), o.getIndices(), o.getLimits(), std::nullopt);
+        lowerStore(o.getTile(), o.getBuffer(), o.getIndices(), o.getLimits(),
+                   std::nullopt);
         return success();
       })
       .Case([&](AccumulateOp o) {
@@ -966,7 +1041,8 @@ LogicalResult BodyLowering::lower(Operation *op) {
           t = ticket(o.getTickets(), o.getTicketIndices());
           waitTurn(t, map.lookup(o.getTurn()));
         }
-        lowerStore(o.getTile(), o.getBuffer(), o.getIndices(), o.getLimits(), o.getMode());
+        lowerStore(o.getTile(), o.getBuffer(), o.getIndices(), o.getLimits(),
+                   o.getMode());
         if (t)
           passTurn(t);
         return success();
@@ -983,7 +1059,8 @@ LogicalResult BodyLowering::lower(Operation *op) {
       })
       .Case([&](TickOp o) {
         Value id = arith::ConstantOp::create(b, b.getI64IntegerAttr(o.getId()));
-        auto f = getRuntimeFunction(b.getInsertionBlock()->getParentOp(), kTick, b.getI64Type());
+        auto f = getRuntimeFunction(b.getInsertionBlock()->getParentOp(), kTick,
+                                    b.getI64Type());
         func::CallOp::create(b, f, ValueRange{id});
         return success();
       })
@@ -1012,7 +1089,8 @@ LogicalResult BodyLowering::lowerFor(scf::ForOp op) {
         buffer->owner != init || hasPendingUse(init, op)) {
       prepare(init, modeOf(init, l));
       buffer = yieldTarget(op.getResult(k));
-      if (!buffer || !fits(buffer, init, l) || llvm::is_contained(targets, buffer) ||
+      if (!buffer || !fits(buffer, init, l) ||
+          llvm::is_contained(targets, buffer) ||
           (buffer->owner && hasPendingUse(buffer->owner, nullptr)))
         buffer = allocate(init, l);
       emit(init, l, buffer, {});
@@ -1020,7 +1098,8 @@ LogicalResult BodyLowering::lowerFor(scf::ForOp op) {
     targets[k] = buffer;
     buffer->owner = op.getRegionIterArg(k);
   }
-  auto newLoop = scf::ForOp::create(b, map.lookup(op.getLowerBound()), map.lookup(op.getUpperBound()),
+  auto newLoop = scf::ForOp::create(b, map.lookup(op.getLowerBound()),
+                                    map.lookup(op.getUpperBound()),
                                     map.lookup(op.getStep()), scalars);
   {
     OpBuilder::InsertionGuard g(b);
@@ -1061,16 +1140,19 @@ LogicalResult BodyLowering::lowerIf(scf::IfOp op) {
     }
     Lanes l = lanes.get(result);
     auto usable = [&](Buffer *buffer) {
-      return buffer && fits(buffer, result, l) && !llvm::is_contained(targets, buffer) &&
-             (!buffer->owner || !hasPendingUse(buffer->owner, nullptr, /*within=*/op));
+      return buffer && fits(buffer, result, l) &&
+             !llvm::is_contained(targets, buffer) &&
+             (!buffer->owner ||
+              !hasPendingUse(buffer->owner, nullptr, /*within=*/op));
     };
     Buffer *buffer = yieldTarget(result);
     // Or the place of a tile that one branch passes through.
     if (!usable(buffer))
-      for (Operation *yield : {op.thenYield().getOperation(), op.elseYield().getOperation()}) {
+      for (Operation *yield :
+           {op.thenYield().getOperation(), op.elseYield().getOperation()}) {
         Buffer *through = find(yield->getOperand(k), l);
-        if (through && isWritable(through) && through->owner == yield->getOperand(k) &&
-            usable(through)) {
+        if (through && isWritable(through) &&
+            through->owner == yield->getOperand(k) && usable(through)) {
           buffer = through;
           break;
         }
@@ -1081,9 +1163,11 @@ LogicalResult BodyLowering::lowerIf(scf::IfOp op) {
   for (Buffer *t : targets)
     owners.push_back(t ? t->owner : Value());
   auto newIf = scf::IfOp::create(b, scalars, map.lookup(op.getCondition()),
-                                 /*addThenBlock=*/true, /*addElseBlock=*/bool(op.elseBlock()));
-  for (auto [region, newRegion] : {std::pair(&op.getThenRegion(), &newIf.getThenRegion()),
-                                   std::pair(&op.getElseRegion(), &newIf.getElseRegion())}) {
+                                 /*addThenBlock=*/true,
+                                 /*addElseBlock=*/bool(op.elseBlock()));
+  for (auto [region, newRegion] :
+       {std::pair(&op.getThenRegion(), &newIf.getThenRegion()),
+        std::pair(&op.getElseRegion(), &newIf.getElseRegion())}) {
     if (region->empty())
       continue;
     OpBuilder::InsertionGuard g(b);
@@ -1092,8 +1176,9 @@ LogicalResult BodyLowering::lowerIf(scf::IfOp op) {
     b.setInsertionPointToStart(&newRegion->front());
     scopes.emplace_back();
     scopes.back().targets = targets;
-    otherBranches.push_back(region == &op.getThenRegion() ? &op.getElseRegion()
-                                                          : &op.getThenRegion());
+    otherBranches.push_back(region == &op.getThenRegion()
+                                ? &op.getElseRegion()
+                                : &op.getThenRegion());
     if (failed(lowerBlock(region->front())))
       return failure();
     otherBranches.pop_back();
@@ -1150,7 +1235,9 @@ void BodyLowering::lowerYield(Operation *yield) {
       Buffer *copy = allocate(first.from, first.to->lanes);
       emit(first.from, first.to->lanes, copy, {});
       enter(first.from, copy);
-      state[first.from][1 - (tileType(first.from).getRank() == 2 ? int(copy->lanes) : 0)] = nullptr;
+      state[first.from]
+           [1 - (tileType(first.from).getRank() == 2 ? int(copy->lanes) : 0)] =
+               nullptr;
       continue;
     }
     emit(next->from, next->to->lanes, next->to, {});
@@ -1171,10 +1258,12 @@ LogicalResult BodyLowering::lowerDot(DotOp op) {
   Lanes l = lanes.get(c);
   int mode = int(l);
   bool byRows = l == Lanes::rows;
-  Value vectorTile = byRows ? op.getB() : op.getA(), scalarTile = byRows ? op.getA() : op.getB();
+  Value vectorTile = byRows ? op.getB() : op.getA(),
+        scalarTile = byRows ? op.getA() : op.getB();
   Type in = storageType(tileType(vectorTile).getElementType());
   if (in.isF64() && !tileType(c).getElementType().isF64())
-    return op.emitOpError("expected an f64 accumulator for f64 operands, got ") << c.getType();
+    return op.emitOpError("expected an f64 accumulator for f64 operands, got ")
+           << c.getType();
   Buffer *vectors = ensure(vectorTile, l);
   // Scalars may stand either way.
   Buffer *scalars = nullptr;
@@ -1190,17 +1279,34 @@ LogicalResult BodyLowering::lowerDot(DotOp op) {
   }
   // Entry (i, k) of the scalar operand, i along the rows of the product.
   bool rowMajor = (scalarLanes == Lanes::rows) == byRows;
-  int64_t scalarRow = rowMajor ? scalars->pitch : 1, scalarStep = rowMajor ? 1 : scalars->pitch;
+  int64_t scalarRow = rowMajor ? scalars->pitch : 1,
+          scalarStep = rowMajor ? 1 : scalars->pitch;
 
   prepare(op.getAcc(), mode);
   Buffer *target = chooseTarget(c, l, op);
   int64_t vl = vectorLength(c), count = llvm::divideCeil(target->width, vl);
   int64_t mr = machine.tileRows(), rows = target->rows;
+  // The product is a good time to fetch what the next round will load.
+  NextTile *next = llvm::find_if(
+      nextTiles, [&](NextTile &t) { return t.block == op->getBlock(); });
+  std::optional<NextTile> fetched;
+  if (next != nextTiles.end()) {
+    fetched = *next;
+    nextTiles.erase(next);
+  }
+  int64_t whole = rows / mr * mr;
+  int64_t callsPerPanel = whole / mr, calls = callsPerPanel * (count / 2);
   auto panel = [&](Value lane, int64_t vectorCount) {
-    if (int64_t whole = rows / mr * mr)
+    if (whole)
       loop(whole, mr, {}, [&](Value row, ValueRange) {
-        kernel(op, mode, *vectors, *scalars, scalarRow, scalarStep, *target, row, lane, mr,
-               vectorCount);
+        if (fetched && vectorCount == 2) {
+          Value call = add(mul(arith::DivUIOp::create(b, lane, index(2 * vl)),
+                               callsPerPanel),
+                           arith::DivUIOp::create(b, row, index(mr)));
+          prefetch(*fetched, call, calls);
+        }
+        kernel(op, mode, *vectors, *scalars, scalarRow, scalarStep, *target,
+               row, lane, mr, vectorCount);
         return SmallVector<Value>();
       });
     if (int64_t rest = rows % mr)
@@ -1218,14 +1324,30 @@ LogicalResult BodyLowering::lowerDot(DotOp op) {
   return success();
 }
 
+/// Fetches the share of `next` that belongs to one of several calls.
+void BodyLowering::prefetch(const NextTile &next, Value call, int64_t calls) {
+  int64_t share = llvm::divideCeil(next.rows, calls);
+  int64_t perLine = 64 * 8 / next.element.getIntOrFloatBitWidth();
+  for (int64_t r = 0; r < share; ++r) {
+    Value row = add(mul(call, share), r);
+    Value p = step(next.pointer, next.element, mul(row, next.rowStride));
+    for (int64_t line = 0; line < next.lines; ++line)
+      LLVM::Prefetch::create(
+          b, step(p, next.element, line * perLine), b.getI32IntegerAttr(0),
+          b.getI32IntegerAttr(kFetchInto), b.getI32IntegerAttr(1));
+  }
+}
+
 /// One register tile: `rows` x `vectorCount` vectors of the result. Sums start
 /// at zero and are added to the accumulator at the end, and a long sum is made
 /// of parts: the rounding errors of a chain grow with its length.
-void BodyLowering::kernel(DotOp op, int mode, Buffer &vectors, Buffer &scalars, int64_t scalarRow,
-                          int64_t scalarStep, Buffer &target, Value row, Value lane, int64_t rows,
+void BodyLowering::kernel(DotOp op, int mode, Buffer &vectors, Buffer &scalars,
+                          int64_t scalarRow, int64_t scalarStep, Buffer &target,
+                          Value row, Value lane, int64_t rows,
                           int64_t vectorCount) {
   constexpr int64_t kPart = 32;
-  Type narrow = tileType(op.getResult()).getElementType(), element = computeType(narrow);
+  Type narrow = tileType(op.getResult()).getElementType(),
+       element = computeType(narrow);
   int64_t vl = vectorLength(op.getResult());
   VectorType type = VectorType::get({vl}, element);
   Type in = storageType(vectors.element);
@@ -1240,9 +1362,11 @@ void BodyLowering::kernel(DotOp op, int mode, Buffer &vectors, Buffer &scalars, 
     for (int64_t u = 0; u < count; ++u) {
       SmallVector<Value> xs;
       for (int64_t v = 0; v < vectorCount; ++v) {
-        Value x = load(VectorType::get({vl}, in), step(vp, in, u * vectors.pitch + v * vl),
+        Value x = load(VectorType::get({vl}, in),
+                       step(vp, in, u * vectors.pitch + v * vl),
                        alignment(vectors, vl));
-        xs.push_back(in == element ? x : Value(arith::ExtFOp::create(b, type, x)));
+        xs.push_back(in == element ? x
+                                   : Value(arith::ExtFOp::create(b, type, x)));
       }
       for (int64_t r = 0; r < rows; ++r) {
         Value s = load(in, step(sp, in, r * scalarRow + u * scalarStep));
@@ -1272,14 +1396,18 @@ void BodyLowering::kernel(DotOp op, int mode, Buffer &vectors, Buffer &scalars, 
           x = arith::AddFOp::create(b, read(target, p.row, p.lane, vl), x);
         else if (!fromZero)
           x = arith::AddFOp::create(b, eval(op.getAcc(), mode, p), x);
-        write(target, p.row, p.lane, narrow == element ? x : roundTo(b, x, narrow));
+        write(target, p.row, p.lane,
+              narrow == element ? x : roundTo(b, x, narrow));
       }
   };
-  int64_t first = fromZero && narrow == element ? std::min(depth, kPart) : depth;
+  int64_t first =
+      fromZero && narrow == element ? std::min(depth, kPart) : depth;
   part(index(0), index(first), /*isFirst=*/true);
   if (first < depth)
     loop(index(first), index(depth), kPart, {}, [&](Value k, ValueRange) {
-      part(k, depth % kPart ? least(add(k, kPart), index(depth)) : add(k, kPart), false);
+      part(k,
+           depth % kPart ? least(add(k, kPart), index(depth)) : add(k, kPart),
+           false);
       return SmallVector<Value>();
     });
 }
@@ -1294,8 +1422,9 @@ Value BodyLowering::basePointer(Value memref) {
   return LLVM::IntToPtrOp::create(b, pointerType(), bits);
 }
 
-Access BodyLowering::access(Value buffer, OperandRange indices, OperandRange limits,
-                            RankedTensorType tile, Lanes l) {
+Access BodyLowering::access(Value buffer, OperandRange indices,
+                            OperandRange limits, RankedTensorType tile,
+                            Lanes l) {
   Value memref = map.lookup(buffer);
   Access a;
   a.element = tile.getElementType();
@@ -1310,7 +1439,8 @@ Access BodyLowering::access(Value buffer, OperandRange indices, OperandRange lim
   int64_t first = at.size() - tile.getRank();
   auto valid = [&](int64_t d) {
     Value n = arith::SubIOp::create(b, map.lookup(limits[d]), at[first + d]);
-    return least(arith::MaxSIOp::create(b, n, index(0)), index(tile.getDimSize(d)));
+    return least(arith::MaxSIOp::create(b, n, index(0)),
+                 index(tile.getDimSize(d)));
   };
   int lane = tile.getRank() == 2 && l == Lanes::rows ? 1 : 0;
   a.laneStride = meta.getStrides()[first + lane];
@@ -1334,15 +1464,33 @@ void BodyLowering::lowerLoad(LoadOp op) {
   for (Lanes l : {Lanes::rows, Lanes::columns})
     if (wanted & (1u << int(l))) {
       Buffer *buffer = allocate(v, l);
-      pack(access(op.getBuffer(), op.getIndices(), op.getLimits(), tileType(v), l), *buffer);
+      pack(access(op.getBuffer(), op.getIndices(), op.getLimits(), tileType(v),
+                  l),
+           *buffer);
       enter(v, buffer);
     }
+  RankedTensorType type = tileType(v);
+  int64_t bytes = memoryType(type.getElementType()).getIntOrFloatBitWidth() / 8;
+  Operation *parent = op->getParentOp();
+  while (isa<scf::IfOp>(parent))
+    parent = parent->getParentOp();
+  if (type.getRank() != 2 || !isa<scf::ForOp>(parent) ||
+      type.getNumElements() * bytes < 4096)
+    return;
+  Access a = access(op.getBuffer(), op.getIndices(), op.getLimits(), type,
+                    Lanes::rows);
+  NextTile next{op->getBlock(), nullptr,
+                a.rowStride,    memoryType(a.element),
+                a.rows,         int64_t(llvm::divideCeil(a.width * bytes, 64))};
+  next.pointer = step(a.pointer, next.element, mul(a.rowStride, a.rows));
+  nextTiles.push_back(next);
 }
 
 /// Copies what is below the limits into `buffer` and fills the rest with zero.
 void BodyLowering::pack(const Access &a, Buffer &buffer) {
   Type memory = memoryType(a.element);
-  int64_t vl = std::min(machine.padding(), machine.lanes(computeType(a.element)));
+  int64_t vl =
+      std::min(machine.padding(), machine.lanes(computeType(a.element)));
   unsigned bytes = memory.getIntOrFloatBitWidth() / 8;
   VectorType type = VectorType::get({vl}, memory);
   Type computed = computeType(a.element);
@@ -1350,7 +1498,8 @@ void BodyLowering::pack(const Access &a, Buffer &buffer) {
   int64_t whole = a.width / vl * vl;
   Value isPlain = arith::AndIOp::create(
       b, isEqual(a.laneStride, 1),
-      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, a.validLanes, index(a.width)));
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, a.validLanes,
+                            index(a.width)));
   ifThenElse(
       isPlain,
       [&] {
@@ -1375,10 +1524,11 @@ void BodyLowering::pack(const Access &a, Buffer &buffer) {
             Value x = load(memory, step(p, memory, mul(lane, a.laneStride)));
             write(buffer, row, lane, fromMemory(b, x, a.element));
           });
-          loop(a.validLanes, index(a.width), 1, {}, [&](Value lane, ValueRange) {
-            write(buffer, row, lane, zero(computed));
-            return SmallVector<Value>();
-          });
+          loop(a.validLanes, index(a.width), 1, {},
+               [&](Value lane, ValueRange) {
+                 write(buffer, row, lane, zero(computed));
+                 return SmallVector<Value>();
+               });
         });
       });
   if (a.rows > 1)
@@ -1399,8 +1549,9 @@ Value BodyLowering::loadFirst(VectorType type, int64_t n, Value pointer) {
   Type element = type.getElementType();
   for (int64_t at = 0, piece; at < n; at += piece) {
     piece = int64_t(llvm::bit_floor(uint64_t(n - at)));
-    Value part = load(VectorType::get({piece}, element), step(pointer, element, at),
-                      element.getIntOrFloatBitWidth() / 8);
+    Value part =
+        load(VectorType::get({piece}, element), step(pointer, element, at),
+             element.getIntOrFloatBitWidth() / 8);
     x = vector::InsertStridedSliceOp::create(b, part, x, ArrayRef<int64_t>{at},
                                              ArrayRef<int64_t>{1});
   }
@@ -1412,8 +1563,10 @@ void BodyLowering::storeFirst(Value x, int64_t n, Value pointer) {
   for (int64_t at = 0, piece; at < n; at += piece) {
     piece = int64_t(llvm::bit_floor(uint64_t(n - at)));
     Value part = vector::ExtractStridedSliceOp::create(
-        b, x, ArrayRef<int64_t>{at}, ArrayRef<int64_t>{piece}, ArrayRef<int64_t>{1});
-    store(part, step(pointer, element, at), element.getIntOrFloatBitWidth() / 8);
+        b, x, ArrayRef<int64_t>{at}, ArrayRef<int64_t>{piece},
+        ArrayRef<int64_t>{1});
+    store(part, step(pointer, element, at),
+          element.getIntOrFloatBitWidth() / 8);
   }
 }
 
@@ -1426,10 +1579,12 @@ Value BodyLowering::sum(Value old, Value x, Type element) {
 }
 
 /// Puts `x` at `pointer`, or adds it to what is there.
-void BodyLowering::addTo(Value pointer, Type element, Value x, std::optional<AccumulateMode> mode) {
+void BodyLowering::addTo(Value pointer, Type element, Value x,
+                         std::optional<AccumulateMode> mode) {
   Type memory = memoryType(element);
   if (mode == AccumulateMode::atomic && !isa<VectorType>(x.getType())) {
-    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::fadd, pointer, toMemory(b, x, element),
+    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::fadd, pointer,
+                              toMemory(b, x, element),
                               LLVM::AtomicOrdering::monotonic);
     return;
   }
@@ -1441,7 +1596,8 @@ void BodyLowering::addTo(Value pointer, Type element, Value x, std::optional<Acc
   store(toMemory(b, x, element), pointer, bytes);
 }
 
-void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices, OperandRange limits,
+void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices,
+                              OperandRange limits,
                               std::optional<AccumulateMode> mode) {
   Lanes l = lanes.get(tile);
   int m = modeOf(tile, l);
@@ -1454,7 +1610,8 @@ void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices, Op
   int64_t vl = vectorLength(tile), whole = a.width / vl * vl;
   Value isPlain = arith::AndIOp::create(
       b, isEqual(a.laneStride, 1),
-      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, a.validLanes, index(a.width)));
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, a.validLanes,
+                            index(a.width)));
   Buffer *spill = allocate(tileType(tile).getElementType(), 1, vl, Lanes::rows);
   auto byLanes = [&] {
     forEach(a.validRows, [&](Value row) {
@@ -1462,7 +1619,8 @@ void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices, Op
       loop(llvm::alignTo(a.width, vl), vl, {}, [&](Value lane, ValueRange) {
         Point point(vl, row, lane);
         write(*spill, index(0), index(0), eval(tile, m, point));
-        Value n = least(arith::SubIOp::create(b, a.validLanes, lane), index(vl));
+        Value n =
+            least(arith::SubIOp::create(b, a.validLanes, lane), index(vl));
         forEach(n, [&](Value i) {
           addTo(step(p, memory, mul(add(lane, i), a.laneStride)), a.element,
                 read(*spill, index(0), i, 0), mode);
@@ -1484,7 +1642,8 @@ void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices, Op
         Point point(vl, row, index(whole));
         Value x = eval(tile, m, point), q = step(p, memory, whole);
         if (mode) {
-          Value old = loadFirst(VectorType::get({vl}, memory), a.width - whole, q);
+          Value old =
+              loadFirst(VectorType::get({vl}, memory), a.width - whole, q);
           x = sum(fromMemory(b, old, a.element), x, a.element);
         }
         storeFirst(toMemory(b, x, a.element), a.width - whole, q);
@@ -1505,7 +1664,8 @@ void BodyLowering::lowerScatter(ScatterAddOp op) {
   prepare(tile, m);
   for (Value i : op.getIndices())
     prepare(i, m);
-  int64_t width = type.getShape().back(), rows = type.getRank() == 2 ? type.getDimSize(0) : 1;
+  int64_t width = type.getShape().back(),
+          rows = type.getRank() == 2 ? type.getDimSize(0) : 1;
   int64_t vl = vectorLength(tile);
   Type element = type.getElementType(), memory = memoryType(element);
   Buffer *values = allocate(element, 1, vl, Lanes::rows);
@@ -1514,7 +1674,8 @@ void BodyLowering::lowerScatter(ScatterAddOp op) {
     loop(llvm::alignTo(width, vl), vl, {}, [&](Value lane, ValueRange) {
       Point p(vl, row, lane);
       Value nonEmpty, pointer;
-      Value linear = linearIndex(op.getBuffer(), op.getIndices(), m, p, nonEmpty, pointer);
+      Value linear =
+          linearIndex(op.getBuffer(), op.getIndices(), m, p, nonEmpty, pointer);
       write(*values, index(0), index(0), eval(tile, m, p));
       write(*places, index(0), index(0), linear);
       Value n = least(arith::SubIOp::create(b, index(width), lane), index(vl));
@@ -1545,8 +1706,9 @@ Value BodyLowering::ticket(Value tickets, OperandRange indices) {
 void BodyLowering::waitTurn(Value pointer, Value turn) {
   auto f = getRuntimeFunction(b.getInsertionBlock()->getParentOp(), kWaitTurn,
                               {pointerType(), b.getI64Type()});
-  func::CallOp::create(b, f,
-                       ValueRange{pointer, arith::IndexCastOp::create(b, b.getI64Type(), turn)});
+  func::CallOp::create(
+      b, f,
+      ValueRange{pointer, arith::IndexCastOp::create(b, b.getI64Type(), turn)});
 }
 
 void BodyLowering::passTurn(Value pointer) {
@@ -1557,8 +1719,9 @@ void BodyLowering::passTurn(Value pointer) {
 
 } // namespace
 
-LogicalResult cpu::lowerBody(Block &body, OpBuilder &b, IRMapping &mapping, Value scratch,
-                             const Machine &machine, int64_t &scratchBytes) {
+LogicalResult cpu::lowerBody(Block &body, OpBuilder &b, IRMapping &mapping,
+                             Value scratch, const Machine &machine,
+                             int64_t &scratchBytes) {
   BodyLowering lowering(body, b, mapping, scratch, machine);
   LogicalResult r = lowering.run(body);
   scratchBytes = lowering.scratchBytes();

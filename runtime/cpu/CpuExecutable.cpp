@@ -13,8 +13,8 @@ using namespace fathom::cpu;
 CpuExecutable::CpuExecutable() = default;
 CpuExecutable::~CpuExecutable() = default;
 
-llvm::Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::compile(mlir::ModuleOp module,
-                                                                      const CpuTarget &target) {
+llvm::Expected<std::unique_ptr<CpuExecutable>>
+CpuExecutable::compile(mlir::ModuleOp module, const CpuTarget &target) {
   mlir::PassManager pm(module.getContext());
   MapToCpuPassOptions options;
   options.vectorBits = target.vectorBits();
@@ -38,9 +38,11 @@ CpuExecutable::load(std::unique_ptr<llvm::MemoryBuffer> object) {
   e->jit = std::move(*jit);
   llvm::orc::SymbolMap symbols;
   for (const RuntimeSymbol &s : runtimeSymbols())
-    symbols[e->jit->mangleAndIntern(s.name)] = {llvm::orc::ExecutorAddr::fromPtr(s.address),
-                                                llvm::JITSymbolFlags::Exported};
-  if (llvm::Error error = e->jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)))
+    symbols[e->jit->mangleAndIntern(s.name)] = {
+        llvm::orc::ExecutorAddr::fromPtr(s.address),
+        llvm::JITSymbolFlags::Exported};
+  if (llvm::Error error =
+          e->jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)))
     return std::move(error);
   if (llvm::Error error = e->jit->addObjectFile(std::move(object)))
     return std::move(error);

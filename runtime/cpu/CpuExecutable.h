@@ -23,8 +23,8 @@ class CpuExecutable {
 public:
   /// Maps and compiles a nest-level module, which is used up. Errors of passes
   /// are diagnostics of the module's context.
-  static llvm::Expected<std::unique_ptr<CpuExecutable>> compile(mlir::ModuleOp module,
-                                                                const CpuTarget &target = {});
+  static llvm::Expected<std::unique_ptr<CpuExecutable>>
+  compile(mlir::ModuleOp module, const CpuTarget &target = {});
 
   /// Links object code made by emitObject.
   static llvm::Expected<std::unique_ptr<CpuExecutable>>

@@ -42,7 +42,8 @@ int defaultThreadCount() {
 }
 
 void *allocate(size_t bytes) {
-  size_t padded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  size_t padded =
+      (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   void *p = std::aligned_alloc(kAlignment, padded);
   if (!p)
     std::abort(); // there is no way out of compiled code
@@ -175,7 +176,8 @@ Pool &pool() {
 
 std::array<std::atomic<uint64_t>, kNumCounters> counters;
 
-void parallelFor(void *function, void *task, int64_t items, int64_t scratchBytes) {
+void parallelFor(void *function, void *task, int64_t items,
+                 int64_t scratchBytes) {
   if (items <= 0)
     return;
   Job job{reinterpret_cast<ItemFunction>(function), task, items, scratchBytes};
@@ -184,7 +186,8 @@ void parallelFor(void *function, void *task, int64_t items, int64_t scratchBytes
 
 void waitTurn(int32_t *ticket, int64_t turn) {
   std::atomic_ref<int32_t> t(*ticket);
-  for (int spins = 0; t.load(std::memory_order_acquire) != int32_t(turn); ++spins)
+  for (int spins = 0; t.load(std::memory_order_acquire) != int32_t(turn);
+       ++spins)
     if (spins > 64)
       std::this_thread::yield();
 }
@@ -207,18 +210,21 @@ void *address(F *f) {
 void setThreadCount(int count) { pool().resize(std::max(count, 0)); }
 int threadCount() { return pool().size(); }
 
-uint64_t readCounter(int id) { return counters[id].load(std::memory_order_relaxed); }
+uint64_t readCounter(int id) {
+  return counters[id].load(std::memory_order_relaxed);
+}
 void resetCounters() {
   for (auto &c : counters)
     c.store(0, std::memory_order_relaxed);
 }
 
 const std::vector<RuntimeSymbol> &runtimeSymbols() {
-#define FUNCTION1(NAME)                                                                            \
-  {#NAME "f", address<float(float)>(NAME##f)}, { #NAME, address<double(double)>(NAME) }
-#define FUNCTION2(NAME)                                                                            \
-  {#NAME "f", address<float(float, float)>(NAME##f)}, {                                            \
-    #NAME, address<double(double, double)>(NAME)                                                   \
+#define FUNCTION1(NAME)                                                        \
+  {#NAME "f", address<float(float)>(NAME##f)},                                 \
+      {#NAME, address<double(double)>(NAME)}
+#define FUNCTION2(NAME)                                                        \
+  {#NAME "f", address<float(float, float)>(NAME##f)}, {                        \
+    #NAME, address<double(double, double)>(NAME)                               \
   }
   static const std::vector<RuntimeSymbol> symbols = {
       {"fathom_parallel_for", address(parallelFor)},
@@ -229,17 +235,41 @@ const std::vector<RuntimeSymbol> &runtimeSymbols() {
       {"memcpy", address(std::memcpy)},
       {"memmove", address(std::memmove)},
       {"memset", address(std::memset)},
-      FUNCTION1(exp),    FUNCTION1(exp2),  FUNCTION1(expm1), FUNCTION1(log),
-      FUNCTION1(log2),   FUNCTION1(log10), FUNCTION1(log1p), FUNCTION1(sin),
-      FUNCTION1(cos),    FUNCTION1(tan),   FUNCTION1(sinh),  FUNCTION1(cosh),
-      FUNCTION1(tanh),   FUNCTION1(asin),  FUNCTION1(acos),  FUNCTION1(atan),
-      FUNCTION1(asinh),  FUNCTION1(acosh), FUNCTION1(atanh), FUNCTION1(erf),
-      FUNCTION1(erfc),   FUNCTION1(cbrt),  FUNCTION1(sqrt),  FUNCTION1(floor),
-      FUNCTION1(ceil),   FUNCTION1(trunc), FUNCTION1(round), FUNCTION1(rint),
+      FUNCTION1(exp),
+      FUNCTION1(exp2),
+      FUNCTION1(expm1),
+      FUNCTION1(log),
+      FUNCTION1(log2),
+      FUNCTION1(log10),
+      FUNCTION1(log1p),
+      FUNCTION1(sin),
+      FUNCTION1(cos),
+      FUNCTION1(tan),
+      FUNCTION1(sinh),
+      FUNCTION1(cosh),
+      FUNCTION1(tanh),
+      FUNCTION1(asin),
+      FUNCTION1(acos),
+      FUNCTION1(atan),
+      FUNCTION1(asinh),
+      FUNCTION1(acosh),
+      FUNCTION1(atanh),
+      FUNCTION1(erf),
+      FUNCTION1(erfc),
+      FUNCTION1(cbrt),
+      FUNCTION1(sqrt),
+      FUNCTION1(floor),
+      FUNCTION1(ceil),
+      FUNCTION1(trunc),
+      FUNCTION1(round),
+      FUNCTION1(rint),
       FUNCTION1(nearbyint),
       {"roundevenf", address<float(float)>(rintf)},
       {"roundeven", address<double(double)>(rint)},
-      FUNCTION2(pow),    FUNCTION2(atan2), FUNCTION2(fmod),  FUNCTION2(fmin),
+      FUNCTION2(pow),
+      FUNCTION2(atan2),
+      FUNCTION2(fmod),
+      FUNCTION2(fmin),
       FUNCTION2(fmax),
       {"fmaf", address<float(float, float, float)>(fmaf)},
       {"fma", address<double(double, double, double)>(fma)},

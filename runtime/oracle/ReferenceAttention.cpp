@@ -326,6 +326,11 @@ FailureOr<Answer> naive(const Problem &p, unsigned threads, double (*roundP)(dou
   return attend<float, float>(p, threads, {false, t, roundP});
 }
 
+double roundP8(double p) {
+  double c = std::floor(-8 * std::log2(p) + 0.5);
+  return c > 254 ? 0 : std::exp2(-std::max(c, 0.0) / 8);
+}
+
 FailureOr<double> visiblePairs(const Problem &p) {
   Captured captured(p);
   auto variant = VariantEvaluator<double>::create(p.variant, captured.arrays);

@@ -55,6 +55,10 @@ llvm::FailureOr<Answer> naive(const Problem &problem, unsigned threads,
 /// problems, from a sample of the rows for large ones.
 llvm::FailureOr<double> visiblePairs(const Problem &problem);
 
+/// P as the policy `store_compressed` keeps it: 2^(-c/8) with c = round(-8 log2
+/// P), 0 for c > 254.
+double roundP8(double p);
+
 /// One output against the reference.
 struct Check {
   std::string name;

@@ -15,7 +15,7 @@ import tempfile
 
 from arrays import Array
 
-VARIANTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "variants.mlir")
+VARIANTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "Inputs", "variants.mlir")
 CASES = []
 INF = math.inf
 

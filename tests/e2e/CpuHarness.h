@@ -28,7 +28,8 @@ struct Array {
   mutable std::vector<int64_t> descriptor;
 
   /// Contiguous; with `padding`, each row has as many unused entries.
-  explicit Array(std::vector<int64_t> shape, int64_t padding = 0) : shape(shape), strides(shape) {
+  explicit Array(std::vector<int64_t> shape, int64_t padding = 0)
+      : shape(shape), strides(shape) {
     int64_t n = 1;
     for (size_t d = shape.size(); d-- > 0;) {
       strides[d] = n;
@@ -37,7 +38,9 @@ struct Array {
     data.assign(n + 16, T());
   }
   T &operator()(int64_t i) { return data[offset + i * strides[0]]; }
-  T &operator()(int64_t i, int64_t j) { return data[offset + i * strides[0] + j * strides[1]]; }
+  T &operator()(int64_t i, int64_t j) {
+    return data[offset + i * strides[0] + j * strides[1]];
+  }
 
   Array &fill(unsigned seed, double lo = -1, double hi = 1) {
     std::mt19937 g(seed);
@@ -63,13 +66,16 @@ struct Array {
 /// A parsed and compiled file.
 class Program {
 public:
-  static Program fromText(const std::string &text, const std::string &cpu = "") {
+  static Program fromText(const std::string &text,
+                          const std::string &cpu = "") {
     Program p;
     mlir::DialectRegistry registry;
     registerFA(registry);
-    p.context = std::make_unique<mlir::MLIRContext>(registry, mlir::MLIRContext::Threading::DISABLED);
+    p.context = std::make_unique<mlir::MLIRContext>(
+        registry, mlir::MLIRContext::Threading::DISABLED);
     p.context->loadAllAvailableDialects();
-    auto module = mlir::parseSourceString<mlir::ModuleOp>(text, p.context.get());
+    auto module =
+        mlir::parseSourceString<mlir::ModuleOp>(text, p.context.get());
     if (!module) {
       ADD_FAILURE() << "not parsed";
       return p;
@@ -81,7 +87,8 @@ public:
       p.executable = std::move(*e);
     return p;
   }
-  static Program fromFile(const std::string &path, const std::string &cpu = "") {
+  static Program fromFile(const std::string &path,
+                          const std::string &cpu = "") {
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer) {
       ADD_FAILURE() << "cannot read " << path;

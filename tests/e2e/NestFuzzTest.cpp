@@ -23,7 +23,9 @@ using Shape = std::vector<int64_t>;
 struct Tile {
   Shape shape;
   std::vector<double> data;
-  double at(int64_t i, int64_t j = 0) const { return data[shape.size() == 2 ? i * shape[1] + j : i]; }
+  double at(int64_t i, int64_t j = 0) const {
+    return data[shape.size() == 2 ? i * shape[1] + j : i];
+  }
 };
 
 struct Statement {
@@ -35,7 +37,9 @@ struct Statement {
   int64_t trips = 0;
 };
 
-std::string typeOf(const Shape &s) { return fmt::format("tensor<{}xf64>", fmt::join(s, "x")); }
+std::string typeOf(const Shape &s) {
+  return fmt::format("tensor<{}xf64>", fmt::join(s, "x"));
+}
 
 //===----------------------------------------------------------------------===//
 // Making a program
@@ -50,7 +54,9 @@ public:
   std::map<std::string, Shape> shapes;
 
 private:
-  int64_t pick(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(random); }
+  int64_t pick(int64_t n) {
+    return std::uniform_int_distribution<int64_t>(0, n - 1)(random);
+  }
   int64_t dim() { return std::array<int64_t, 4>{3, 16, 20, 33}[pick(4)]; }
   std::string name() { return fmt::format("%v{}", next++); }
   std::string define(const Shape &s) {
@@ -87,7 +93,8 @@ private:
     switch (pick(depth < 2 ? 11 : 8)) {
     case 0:
     case 1: {
-      s.kind = std::array{"arith.addf", "arith.subf", "arith.mulf", "arith.maximumf"}[pick(4)];
+      s.kind = std::array{"arith.addf", "arith.subf", "arith.mulf",
+                          "arith.maximumf"}[pick(4)];
       s.operands = {tile(shape, out), tile(shape, out)};
       break;
     }
@@ -131,7 +138,8 @@ private:
         shape = {dim(), dim()};
       int64_t k = dim();
       s.kind = "dot";
-      s.operands = {tile({shape[0], k}, out), tile({k, shape[1]}, out), tile(shape, out)};
+      s.operands = {tile({shape[0], k}, out), tile({k, shape[1]}, out),
+                    tile(shape, out)};
       break;
     }
     case 8:
@@ -164,7 +172,8 @@ private:
       for (int i = 0; i < n; ++i)
         s.shapes.push_back(this->shape());
       size_t outer = visible.size();
-      for (auto [body, yields] : {std::pair(&s.body, &s.yields), std::pair(&s.otherwise, &s.otherYields)}) {
+      for (auto [body, yields] : {std::pair(&s.body, &s.yields),
+                                  std::pair(&s.otherwise, &s.otherYields)}) {
         *body = block(pick(4), depth + 1);
         for (int i = 0; i < n; ++i)
           yields->push_back(tile(s.shapes[i], *body));
@@ -198,7 +207,9 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// The loaded tiles, by seed and shape.
-double entry(int source, int64_t i, int64_t j) { return std::sin(1.0 + source * 7 + i * 1.3 + j * 0.7); }
+double entry(int source, int64_t i, int64_t j) {
+  return std::sin(1.0 + source * 7 + i * 1.3 + j * 0.7);
+}
 
 class Printer {
 public:
@@ -218,7 +229,8 @@ private:
   std::string fresh() { return fmt::format("%t{}", next++); }
 
   void statement(const Statement &s, const std::string &round) {
-    std::string r = fmt::format("{}", fmt::join(s.results, ", ")), type = typeOf(s.shapes[0]);
+    std::string r = fmt::format("{}", fmt::join(s.results, ", ")),
+                type = typeOf(s.shapes[0]);
     auto operandType = [&](int i) { return typeOf((*shapes)[s.operands[i]]); };
     std::vector<std::string> types;
     for (const Shape &t : s.shapes)
@@ -226,47 +238,56 @@ private:
     if (s.kind == "load") {
       bool two = s.shapes[0].size() == 2;
       line("{} = fa.load %in{}[{}] below({}) : memref<{}xf64> -> {}", r,
-           two ? s.detail : s.detail + "r", two ? "%c0, %c0" : "%c0", two ? "%big, %big" : "%big",
-           two ? "64x64" : "64", type);
+           two ? s.detail : s.detail + "r", two ? "%c0, %c0" : "%c0",
+           two ? "%big, %big" : "%big", two ? "64x64" : "64", type);
     } else if (s.kind == "mask") {
-      std::string i = fresh(), j = fresh(), k = fresh(), bi = fresh(), bj = fresh(), m = fresh();
+      std::string i = fresh(), j = fresh(), k = fresh(), bi = fresh(),
+                  bj = fresh(), m = fresh();
       std::string rows = fmt::format("tensor<{}xindex>", s.shapes[0][0]);
       std::string columns = fmt::format("tensor<{}xindex>", s.shapes[0][1]);
-      std::string both = fmt::format("tensor<{}x{}xindex>", s.shapes[0][0], s.shapes[0][1]);
+      std::string both =
+          fmt::format("tensor<{}x{}xindex>", s.shapes[0][0], s.shapes[0][1]);
       line("{} = fa.iota %c0 : {}", i, rows);
       line("{} = arith.constant {} : index", k, s.detail);
       line("{} = fa.iota {} : {}", j, k, columns);
       line("{} = fa.broadcast {} dim 0 : {} -> {}", bi, i, rows, both);
       line("{} = fa.broadcast {} dim 1 : {} -> {}", bj, j, columns, both);
       line("{} = arith.cmpi slt, {}, {} : {}", m, bi, bj, both);
-      line("{} = arith.select {}, {}, {} : tensor<{}x{}xi1>, {}", r, m, s.operands[0], s.operands[1],
-           s.shapes[0][0], s.shapes[0][1], type);
+      line("{} = arith.select {}, {}, {} : tensor<{}x{}xi1>, {}", r, m,
+           s.operands[0], s.operands[1], s.shapes[0][0], s.shapes[0][1], type);
     } else if (s.kind == "broadcast") {
-      line("{} = fa.broadcast {} dim {} : {} -> {}", r, s.operands[0], s.detail, operandType(0), type);
+      line("{} = fa.broadcast {} dim {} : {} -> {}", r, s.operands[0], s.detail,
+           operandType(0), type);
     } else if (s.kind == "transpose") {
-      line("{} = fa.transpose {} : {} -> {}", r, s.operands[0], operandType(0), type);
+      line("{} = fa.transpose {} : {} -> {}", r, s.operands[0], operandType(0),
+           type);
     } else if (s.kind.starts_with("reduce")) {
-      line("{} = fa.{} {} dim {} : {} -> {}", r, s.kind, s.operands[0], s.detail, operandType(0), type);
+      line("{} = fa.{} {} dim {} : {} -> {}", r, s.kind, s.operands[0],
+           s.detail, operandType(0), type);
     } else if (s.kind == "dot") {
-      line("{} = fa.dot {} : {}, {}, {}", r, fmt::join(s.operands, ", "), operandType(0), operandType(1), type);
+      line("{} = fa.dot {} : {}, {}, {}", r, fmt::join(s.operands, ", "),
+           operandType(0), operandType(1), type);
     } else if (s.kind == "for") {
       std::string iv = fresh();
       std::vector<std::string> init;
       for (size_t i = 0; i < s.args.size(); ++i)
         init.push_back(fmt::format("{} = {}", s.args[i], s.operands[i]));
-      line("{} = scf.for {} = %c0 to %n{} step %c1 iter_args({}) -> ({}) {{", r, iv, s.trips,
-           fmt::join(init, ", "), fmt::join(types, ", "));
+      line("{} = scf.for {} = %c0 to %n{} step %c1 iter_args({}) -> ({}) {{", r,
+           iv, s.trips, fmt::join(init, ", "), fmt::join(types, ", "));
       block(s.body, iv);
-      line("scf.yield {} : {} }}", fmt::join(s.yields, ", "), fmt::join(types, ", "));
+      line("scf.yield {} : {} }}", fmt::join(s.yields, ", "),
+           fmt::join(types, ", "));
     } else if (s.kind == "if") {
       std::string odd = fresh(), c = fresh();
       line("{} = arith.remui {}, %c2 : index", odd, round);
       line("{} = arith.cmpi eq, {}, %c{} : index", c, odd, s.detail);
       line("{} = scf.if {} -> ({}) {{", r, c, fmt::join(types, ", "));
       block(s.body, round);
-      line("scf.yield {} : {} }} else {{", fmt::join(s.yields, ", "), fmt::join(types, ", "));
+      line("scf.yield {} : {} }} else {{", fmt::join(s.yields, ", "),
+           fmt::join(types, ", "));
       block(s.otherwise, round);
-      line("scf.yield {} : {} }}", fmt::join(s.otherYields, ", "), fmt::join(types, ", "));
+      line("scf.yield {} : {} }}", fmt::join(s.otherYields, ", "),
+           fmt::join(types, ", "));
     } else {
       line("{} = {} {} : {}", r, s.kind, fmt::join(s.operands, ", "), type);
     }
@@ -319,38 +340,40 @@ private:
     }
     auto in = [&](int i) -> const Tile & { return values[s.operands[i]]; };
     int detail = s.detail.empty() ? 0 : std::stoi(s.detail);
-    values[s.results[0]] = fill(s.shapes[0], [&](int64_t i, int64_t j) -> double {
-      if (s.kind == "load")
-        return entry(detail, i, s.shapes[0].size() == 2 ? j : 0);
-      if (s.kind == "mask")
-        return i < j + detail ? in(0).at(i, j) : in(1).at(i, j);
-      if (s.kind == "broadcast")
-        return in(0).at(detail == 0 ? i : j);
-      if (s.kind == "transpose")
-        return in(0).at(j, i);
-      if (s.kind.starts_with("reduce")) {
-        double r = s.kind == "reduce add" ? 0 : -INFINITY;
-        for (int64_t k = 0; k < in(0).shape[detail]; ++k) {
-          double x = detail == 0 ? in(0).at(k, i) : in(0).at(i, k);
-          r = s.kind == "reduce add" ? r + x : std::max(r, x);
-        }
-        return r;
-      }
-      if (s.kind == "dot") {
-        double r = in(2).at(i, j);
-        for (int64_t k = 0; k < in(0).shape[1]; ++k)
-          r += in(0).at(i, k) * in(1).at(k, j);
-        return r;
-      }
-      double x = in(0).at(i, j), y = s.operands.size() > 1 ? in(1).at(i, j) : 0;
-      return s.kind == "arith.addf"       ? x + y
-             : s.kind == "arith.subf"     ? x - y
-             : s.kind == "arith.mulf"     ? x * y
-             : s.kind == "arith.maximumf" ? std::max(x, y)
-             : s.kind == "math.tanh"      ? std::tanh(x)
-             : s.kind == "math.absf"      ? std::fabs(x)
-                                          : -x;
-    });
+    values[s.results[0]] =
+        fill(s.shapes[0], [&](int64_t i, int64_t j) -> double {
+          if (s.kind == "load")
+            return entry(detail, i, s.shapes[0].size() == 2 ? j : 0);
+          if (s.kind == "mask")
+            return i < j + detail ? in(0).at(i, j) : in(1).at(i, j);
+          if (s.kind == "broadcast")
+            return in(0).at(detail == 0 ? i : j);
+          if (s.kind == "transpose")
+            return in(0).at(j, i);
+          if (s.kind.starts_with("reduce")) {
+            double r = s.kind == "reduce add" ? 0 : -INFINITY;
+            for (int64_t k = 0; k < in(0).shape[detail]; ++k) {
+              double x = detail == 0 ? in(0).at(k, i) : in(0).at(i, k);
+              r = s.kind == "reduce add" ? r + x : std::max(r, x);
+            }
+            return r;
+          }
+          if (s.kind == "dot") {
+            double r = in(2).at(i, j);
+            for (int64_t k = 0; k < in(0).shape[1]; ++k)
+              r += in(0).at(i, k) * in(1).at(k, j);
+            return r;
+          }
+          double x = in(0).at(i, j),
+                 y = s.operands.size() > 1 ? in(1).at(i, j) : 0;
+          return s.kind == "arith.addf"       ? x + y
+                 : s.kind == "arith.subf"     ? x - y
+                 : s.kind == "arith.mulf"     ? x * y
+                 : s.kind == "arith.maximumf" ? std::max(x, y)
+                 : s.kind == "math.tanh"      ? std::tanh(x)
+                 : s.kind == "math.absf"      ? std::fabs(x)
+                                              : -x;
+        });
   }
 };
 
@@ -372,19 +395,25 @@ void checkProgram(unsigned seed, const std::string &cpu) {
       std::string memref = fmt::format("memref<{}xf64>", fmt::join(shape, "x"));
       head += fmt::format(", %out{}: {}", outputs.size(), memref);
       bool two = shape.size() == 2;
-      tail += fmt::format("fa.store {}, %out{}[{}] below({}) : {}, {}\n", s.results[i], outputs.size(),
-                          two ? "%c0, %c0" : "%c0", two ? "%big, %big" : "%big", typeOf(shape), memref);
+      tail +=
+          fmt::format("fa.store {}, %out{}[{}] below({}) : {}, {}\n",
+                      s.results[i], outputs.size(), two ? "%c0, %c0" : "%c0",
+                      two ? "%big, %big" : "%big", typeOf(shape), memref);
       outputs.push_back(s.results[i]);
     }
   std::string inputs;
   for (int i = 0; i < 3; ++i)
-    inputs += fmt::format("{}%in{}: memref<64x64xf64>, %in{}r: memref<64xf64>", i ? ", " : "", i, i);
-  std::string text = fmt::format("func.func @f({}{}) {{\n%big = arith.constant 64 : index\n", inputs, head);
+    inputs += fmt::format("{}%in{}: memref<64x64xf64>, %in{}r: memref<64xf64>",
+                          i ? ", " : "", i, i);
+  std::string text =
+      fmt::format("func.func @f({}{}) {{\n%big = arith.constant 64 : index\n",
+                  inputs, head);
   for (int i = 0; i < 4; ++i)
     text += fmt::format("%c{0} = arith.constant {0} : index\n", i);
   for (int i = 0; i < 4; ++i)
     text += fmt::format("%n{0} = arith.constant {0} : index\n", i);
-  text += "fa.nest parallel(%i = %c1) {\n" + printer.text + tail + "}\nreturn\n}\n";
+  text +=
+      "fa.nest parallel(%i = %c1) {\n" + printer.text + tail + "}\nreturn\n}\n";
 
   SCOPED_TRACE(fmt::format("seed {} cpu '{}'\n{}", seed, cpu, text));
   Program p = Program::fromText(text, cpu);
@@ -413,7 +442,8 @@ void checkProgram(unsigned seed, const std::string &cpu) {
     if (!(size < 1e6))
       continue;
     for (size_t i = 0; i < t.data.size(); ++i)
-      ASSERT_NEAR(arrays[6 + o].data[i], t.data[i], 1e-7 * size) << outputs[o] << " entry " << i;
+      ASSERT_NEAR(arrays[6 + o].data[i], t.data[i], 1e-7 * size)
+          << outputs[o] << " entry " << i;
   }
 }
 
@@ -422,7 +452,8 @@ TEST(NestFuzz, RandomPrograms) {
   if (const char *s = std::getenv("FATHOM_TEST_SEEDS")) // FIRST:COUNT
     std::sscanf(s, "%d:%d", &first, &count);
   std::vector<std::string> cpus = testCpus();
-  for (int seed = first; seed < first + count && !testing::Test::HasFatalFailure(); ++seed)
+  for (int seed = first;
+       seed < first + count && !testing::Test::HasFatalFailure(); ++seed)
     checkProgram(seed, cpus[seed % cpus.size()]);
 }
 

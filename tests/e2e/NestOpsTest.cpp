@@ -23,7 +23,9 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 class NestOps : public testing::TestWithParam<std::string> {
 protected:
-  Program compile(const std::string &text) { return Program::fromText(text, GetParam()); }
+  Program compile(const std::string &text) {
+    return Program::fromText(text, GetParam());
+  }
 };
 
 //===----------------------------------------------------------------------===//
@@ -39,12 +41,14 @@ struct FloatOp {
 };
 
 const std::vector<FloatOp> &floatOps() {
-  auto unary = [](const char *op, double (*f)(double), double lo, double hi, double ulps = 2) {
+  auto unary = [](const char *op, double (*f)(double), double lo, double hi,
+                  double ulps = 2) {
     return FloatOp{op, [f](double x, double) { return f(x); }, lo, hi, ulps};
   };
   static const std::vector<FloatOp> ops = {
       unary("math.absf", std::fabs, -3, 3, 0),
-      unary("arith.negf", [](double x) { return -x; }, -3, 3, 0),
+      unary(
+          "arith.negf", [](double x) { return -x; }, -3, 3, 0),
       unary("math.ceil", std::ceil, -9, 9, 0),
       unary("math.floor", std::floor, -9, 9, 0),
       unary("math.trunc", std::trunc, -9, 9, 0),
@@ -58,7 +62,8 @@ const std::vector<FloatOp> &floatOps() {
       unary("math.log10", std::log10, 0.001, 100),
       unary("math.log1p", std::log1p, -0.5, 10),
       unary("math.sqrt", std::sqrt, 0, 10, 1),
-      unary("math.rsqrt", [](double x) { return 1 / std::sqrt(x); }, 0.01, 10),
+      unary(
+          "math.rsqrt", [](double x) { return 1 / std::sqrt(x); }, 0.01, 10),
       unary("math.cbrt", std::cbrt, -10, 10),
       unary("math.tanh", std::tanh, -6, 6, 4),
       unary("math.sin", std::sin, -20, 20),
@@ -72,14 +77,22 @@ const std::vector<FloatOp> &floatOps() {
       {"arith.subf", [](double x, double y) { return x - y; }, -3, 3, 1, true},
       {"arith.mulf", [](double x, double y) { return x * y; }, -3, 3, 1, true},
       {"arith.divf", [](double x, double y) { return x / y; }, 0.5, 3, 1, true},
-      {"arith.remf", [](double x, double y) { return std::fmod(x, y); }, 0.5, 9, 1, true},
-      {"arith.maximumf", [](double x, double y) { return std::max(x, y); }, -3, 3, 0, true},
-      {"arith.minimumf", [](double x, double y) { return std::min(x, y); }, -3, 3, 0, true},
-      {"arith.maxnumf", [](double x, double y) { return std::fmax(x, y); }, -3, 3, 0, true},
-      {"arith.minnumf", [](double x, double y) { return std::fmin(x, y); }, -3, 3, 0, true},
-      {"math.powf", [](double x, double y) { return std::pow(x, y); }, 0.1, 5, 2, true},
-      {"math.atan2", [](double x, double y) { return std::atan2(x, y); }, -3, 3, 2, true},
-      {"math.copysign", [](double x, double y) { return std::copysign(x, y); }, -3, 3, 0, true},
+      {"arith.remf", [](double x, double y) { return std::fmod(x, y); }, 0.5, 9,
+       1, true},
+      {"arith.maximumf", [](double x, double y) { return std::max(x, y); }, -3,
+       3, 0, true},
+      {"arith.minimumf", [](double x, double y) { return std::min(x, y); }, -3,
+       3, 0, true},
+      {"arith.maxnumf", [](double x, double y) { return std::fmax(x, y); }, -3,
+       3, 0, true},
+      {"arith.minnumf", [](double x, double y) { return std::fmin(x, y); }, -3,
+       3, 0, true},
+      {"math.powf", [](double x, double y) { return std::pow(x, y); }, 0.1, 5,
+       2, true},
+      {"math.atan2", [](double x, double y) { return std::atan2(x, y); }, -3, 3,
+       2, true},
+      {"math.copysign", [](double x, double y) { return std::copysign(x, y); },
+       -3, 3, 0, true},
   };
   return ops;
 }
@@ -112,15 +125,20 @@ void checkElementwise(NestOps &, const std::string &cpu, const char *type) {
       for (int c = 0; c < 21; ++c) {
         double expected = op.f(x(r, c), y(r, c));
         double ulp = std::numeric_limits<T>::epsilon() *
-                     std::max<double>(std::fabs(expected), std::numeric_limits<T>::min());
+                     std::max<double>(std::fabs(expected),
+                                      std::numeric_limits<T>::min());
         ASSERT_NEAR(z(r, c), expected, op.ulps * ulp)
             << op.op << " of " << x(r, c) << ", " << y(r, c);
       }
   }
 }
 
-TEST_P(NestOps, ElementwiseF32) { checkElementwise<float>(*this, GetParam(), "f32"); }
-TEST_P(NestOps, ElementwiseF64) { checkElementwise<double>(*this, GetParam(), "f64"); }
+TEST_P(NestOps, ElementwiseF32) {
+  checkElementwise<float>(*this, GetParam(), "f32");
+}
+TEST_P(NestOps, ElementwiseF64) {
+  checkElementwise<double>(*this, GetParam(), "f64");
+}
 
 TEST_P(NestOps, ExponentialsAtTheEnds) {
   Program p = compile(R"(
@@ -138,9 +156,12 @@ func.func @f(%X: memref<?xf32>, %E: memref<?xf32>, %E2: memref<?xf32>, %T: memre
   }
   return
 })");
-  std::vector<float> values = {float(-kInf), float(kInf), float(kNaN), 0.0f, -0.0f, 1e-30f, -1e-30f,
-                               -3.4e38f, 3.4e38f, -1000, 1000, -87.3f, -100, -103.9f, -104.2f, 88.7f, 88.8f,
-                               -125.9f, -126, -126.5f, -149, -150.5f, 127.9f, 128, 1, -1, 0.5f, 0.624f, 0.626f};
+  std::vector<float> values = {
+      float(-kInf), float(kInf), float(kNaN), 0.0f,    -0.0f,  1e-30f,  -1e-30f,
+      -3.4e38f,     3.4e38f,     -1000,       1000,    -87.3f, -100,    -103.9f,
+      -104.2f,      88.7f,       88.8f,       -125.9f, -126,   -126.5f, -149,
+      -150.5f,      127.9f,      128,         1,       -1,     0.5f,    0.624f,
+      0.626f};
   for (int i = 0; i < 4000; ++i)
     values.push_back(-160 + i * 0.075f);
   int64_t n = values.size();
@@ -153,7 +174,8 @@ func.func @f(%X: memref<?xf32>, %E: memref<?xf32>, %E2: memref<?xf32>, %T: memre
     } else if (std::isinf(float(expected)) || expected == 0) {
       EXPECT_EQ(got, float(expected)) << what << " " << at;
     } else {
-      EXPECT_NEAR(got, expected, 1.5 * 1.2e-7 * std::fabs(expected) + 1.5e-45) << what << " " << at;
+      EXPECT_NEAR(got, expected, 1.5 * 1.2e-7 * std::fabs(expected) + 1.5e-45)
+          << what << " " << at;
     }
   };
   for (int64_t i = 0; i < n; ++i) {
@@ -251,14 +273,15 @@ func.func @f(%X: memref<?x?xf32>, %Y: !b, %Z: !b, %W: memref<?x?xf16>, %V: memre
     if (kind == 1)
       z = Array<uint16_t>({n, m}).transpose();
     x.fill(3, -100, 100);
-    x(0, 0) = kNaN, x(0, 1) = kInf, x(0, 2) = 3.4e38f, x(0, 3) = 1 + 1.0f / 256, x(0, 4) = 1 + 3.0f / 256;
+    x(0, 0) = kNaN, x(0, 1) = kInf, x(0, 2) = 3.4e38f, x(0, 3) = 1 + 1.0f / 256,
+         x(0, 4) = 1 + 3.0f / 256;
     for (uint16_t &b : z.data)
       b = 0x3f80; // 1
     p.run("f", x, y, z, w, v);
     EXPECT_TRUE(std::isnan(fromBf16(y(0, 0))));
     EXPECT_EQ(fromBf16(y(0, 1)), kInf);
     EXPECT_EQ(fromBf16(y(0, 2)), kInf);
-    EXPECT_EQ(fromBf16(y(0, 3)), 1);              // ties to even
+    EXPECT_EQ(fromBf16(y(0, 3)), 1);             // ties to even
     EXPECT_EQ(fromBf16(y(0, 4)), 1 + 1.0f / 64); // up to the even neighbour
     for (int i = 1; i < m; ++i)
       for (int j = 0; j < n; ++j) {
@@ -276,15 +299,20 @@ func.func @f(%X: memref<?x?xf32>, %Y: !b, %Z: !b, %W: memref<?x?xf16>, %V: memre
 
 TEST_P(NestOps, ProductsInEveryLayout) {
   // Each factor as it is or transposed; the result as it is or transposed.
-  for (auto [m, n, k] : {std::tuple(16, 32, 8), std::tuple(13, 7, 5), std::tuple(64, 40, 48),
-                         std::tuple(1, 1, 1), std::tuple(9, 70, 35)})
+  for (auto [m, n, k] :
+       {std::tuple(16, 32, 8), std::tuple(13, 7, 5), std::tuple(64, 40, 48),
+        std::tuple(1, 1, 1), std::tuple(9, 70, 35)})
     for (int kind = 0; kind < 8; ++kind) {
       bool ta = kind & 1, tb = kind & 2, tc = kind & 4;
       auto shape = [](int a, int b) { return fmt::format("{}x{}", a, b); };
-      std::string sa = ta ? shape(k, m) : shape(m, k), sb = tb ? shape(n, k) : shape(k, n);
+      std::string sa = ta ? shape(k, m) : shape(m, k),
+                  sb = tb ? shape(n, k) : shape(k, n);
       std::string sc = tc ? shape(n, m) : shape(m, n);
-      auto flip = [&](const char *to, const char *from, const std::string &s, const std::string &r) {
-        return fmt::format("    {} = fa.transpose {} : tensor<{}xf32> -> tensor<{}xf32>\n", to, from, s, r);
+      auto flip = [&](const char *to, const char *from, const std::string &s,
+                      const std::string &r) {
+        return fmt::format(
+            "    {} = fa.transpose {} : tensor<{}xf32> -> tensor<{}xf32>\n", to,
+            from, s, r);
       };
       std::string text = fmt::format(R"(
 func.func @f(%A: memref<{0}xf32>, %B: memref<{1}xf32>, %C: memref<{2}xf32>) {{
@@ -303,19 +331,26 @@ func.func @f(%A: memref<{0}xf32>, %B: memref<{1}xf32>, %C: memref<{2}xf32>) {{
         text += flip("%b", "%b0", sb, shape(k, n));
       if (tc)
         text += flip("%c", "%c00", sc, shape(m, n));
-      text += fmt::format("    %r{} = fa.dot {}, {}, {} : tensor<{}xf32>, tensor<{}xf32>, tensor<{}xf32>\n",
-                          tc ? "0" : "", ta ? "%a" : "%a0", tb ? "%b" : "%b0", tc ? "%c" : "%c00",
-                          shape(m, k), shape(k, n), shape(m, n));
+      text += fmt::format("    %r{} = fa.dot {}, {}, {} : tensor<{}xf32>, "
+                          "tensor<{}xf32>, tensor<{}xf32>\n",
+                          tc ? "0" : "", ta ? "%a" : "%a0", tb ? "%b" : "%b0",
+                          tc ? "%c" : "%c00", shape(m, k), shape(k, n),
+                          shape(m, n));
       if (tc)
         text += flip("%r", "%r0", shape(m, n), sc);
-      text += fmt::format(
-          "    fa.store %r, %C[%c0, %c0] below(%big, %big) : tensor<{0}xf32>, memref<{0}xf32>\n  }}\n  return\n}}\n", sc);
+      text +=
+          fmt::format("    fa.store %r, %C[%c0, %c0] below(%big, %big) : "
+                      "tensor<{0}xf32>, memref<{0}xf32>\n  }}\n  return\n}}\n",
+                      sc);
       if (kind > 3 && m > 20)
         continue; // enough with the small ones
       Program p = compile(text);
-      Array<float> a(ta ? std::vector<int64_t>{k, m} : std::vector<int64_t>{m, k});
-      Array<float> b(tb ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n});
-      Array<float> c(tc ? std::vector<int64_t>{n, m} : std::vector<int64_t>{m, n});
+      Array<float> a(ta ? std::vector<int64_t>{k, m}
+                        : std::vector<int64_t>{m, k});
+      Array<float> b(tb ? std::vector<int64_t>{n, k}
+                        : std::vector<int64_t>{k, n});
+      Array<float> c(tc ? std::vector<int64_t>{n, m}
+                        : std::vector<int64_t>{m, n});
       a.fill(1), b.fill(2), c.fill(3);
       Array<float> old = c;
       p.run("f", a, b, c);
@@ -324,7 +359,8 @@ func.func @f(%A: memref<{0}xf32>, %B: memref<{1}xf32>, %C: memref<{2}xf32>) {{
           double s = tc ? old(j, i) : old(i, j);
           for (int l = 0; l < k; ++l)
             s += double(ta ? a(l, i) : a(i, l)) * (tb ? b(j, l) : b(l, j));
-          ASSERT_NEAR(tc ? c(j, i) : c(i, j), s, 1e-5) << m << " " << n << " " << k << " " << kind;
+          ASSERT_NEAR(tc ? c(j, i) : c(i, j), s, 1e-5)
+              << m << " " << n << " " << k << " " << kind;
         }
     }
 }
@@ -448,7 +484,8 @@ func.func @f(%n: index, %X: memref<10x18xf32>, %Y: memref<10x18xf32>, %M: memref
     for (int i = 0; i < 10; ++i) {
       ASSERT_EQ(m(i), n / 2);
       for (int j = 0; j < 18; ++j)
-        ASSERT_NEAR(y(i, j), 2 * (n / 2) * std::exp(double(x(i, j))), 1e-5 * (1 + y(i, j)));
+        ASSERT_NEAR(y(i, j), 2 * (n / 2) * std::exp(double(x(i, j))),
+                    1e-5 * (1 + y(i, j)));
     }
   }
 }
@@ -588,7 +625,11 @@ func.func @f(%m: index, %n: index, %X: !m, %Y: !m) {
   }
   return
 })");
-  for (auto [m, n] : {std::pair<int64_t, int64_t>(16, 20), {17, 21}, {5, 33}, {31, 60}, {0, 5}})
+  for (auto [m, n] : {std::pair<int64_t, int64_t>(16, 20),
+                      {17, 21},
+                      {5, 33},
+                      {31, 60},
+                      {0, 5}})
     for (int kind = 0; kind < 3; ++kind) {
       Array<float> x({m + 2, n + 3}), y({m + 2, n + 3}, kind);
       if (kind == 2)
@@ -609,7 +650,8 @@ func.func @f(%m: index, %n: index, %X: !m, %Y: !m) {
           double s = x(i, j);
           for (int l = j / 20 * 20; l < std::min<int>(n, j / 20 * 20 + 20); ++l)
             s += x(i, l);
-          ASSERT_NEAR(y(i, j), s, 1e-5) << m << " " << n << " " << kind << " at " << i << " " << j;
+          ASSERT_NEAR(y(i, j), s, 1e-5)
+              << m << " " << n << " " << kind << " at " << i << " " << j;
         }
     }
 }
@@ -664,10 +706,12 @@ TEST_P(NestOps, ObjectCodeTravels) {
   EXPECT_EQ((*again)->lookup("g"), nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpus, NestOps, testing::ValuesIn(testCpus()), [](auto &info) {
-  std::string s = info.param.empty() ? "host" : info.param;
-  std::replace(s.begin(), s.end(), '-', '_');
-  return s;
-});
+INSTANTIATE_TEST_SUITE_P(Cpus, NestOps, testing::ValuesIn(testCpus()),
+                         [](auto &info) {
+                           std::string s =
+                               info.param.empty() ? "host" : info.param;
+                           std::replace(s.begin(), s.end(), '-', '_');
+                           return s;
+                         });
 
 } // namespace

@@ -18,7 +18,10 @@ protected:
     static std::map<std::string, Program> programs;
     auto it = programs.find(cpu);
     if (it == programs.end())
-      it = programs.emplace(cpu, Program::fromFile(FATHOM_TEST_DIR "/not-attention.mlir", cpu)).first;
+      it = programs
+               .emplace(cpu, Program::fromFile(
+                                 FATHOM_TEST_DIR "/not-attention.mlir", cpu))
+               .first;
     return it->second;
   }
   Program &program() { return program(GetParam()); }
@@ -38,7 +41,8 @@ void gemmBias(Program &p, int64_t m, int64_t n, int64_t k, int kind) {
     for (int64_t j = 0; j < n; ++j) {
       double s = bias(j), size = 1;
       for (int64_t l = 0; l < k; ++l)
-        s += double(a(i, l)) * b(l, j), size += std::abs(double(a(i, l)) * b(l, j));
+        s += double(a(i, l)) * b(l, j),
+            size += std::abs(double(a(i, l)) * b(l, j));
       ASSERT_NEAR(c(i, j), s, 1e-6 * size) << i << " " << j;
     }
   for (size_t i = c.data.size() - 16; i < c.data.size(); ++i)
@@ -66,7 +70,8 @@ TEST_P(NotAttention, LayerNorm) {
       for (int j = 0; j < 40; ++j)
         v += (x(i, j) - s / 40) * (x(i, j) - s / 40);
       for (int j = 0; j < 40; ++j)
-        ASSERT_NEAR(y(i, j), (x(i, j) - s / 40) / std::sqrt(v / 40 + 1e-5), 2e-6);
+        ASSERT_NEAR(y(i, j), (x(i, j) - s / 40) / std::sqrt(v / 40 + 1e-5),
+                    2e-6);
     }
   }
 }
@@ -123,10 +128,12 @@ TEST_P(NotAttention, IndexResult) {
   EXPECT_EQ(r, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpus, NotAttention, testing::ValuesIn(testCpus()), [](auto &info) {
-  std::string s = info.param.empty() ? "host" : info.param;
-  std::replace(s.begin(), s.end(), '-', '_');
-  return s;
-});
+INSTANTIATE_TEST_SUITE_P(Cpus, NotAttention, testing::ValuesIn(testCpus()),
+                         [](auto &info) {
+                           std::string s =
+                               info.param.empty() ? "host" : info.param;
+                           std::replace(s.begin(), s.end(), '-', '_');
+                           return s;
+                         });
 
 } // namespace
