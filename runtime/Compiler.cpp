@@ -291,12 +291,14 @@ Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
   p.countTiles = options.countTiles;
   p.skip = options.skipPasses;
   p.stopAfter = options.stopAfter;
+  p.insertAfter = options.insertAfter;
   p.map = false;
   p.runnable = true;
 
   auto anew = [&] { return compileAnew(source, instance, p); };
   const std::optional<std::string> &build = compilerBuildId();
-  if (!build) {
+  // What is not in the key is not kept: an unknown build, passes put in by tests.
+  if (!build || !p.insertAfter.empty()) {
     auto made = anew();
     if (!made)
       return made.status();

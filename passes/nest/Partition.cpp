@@ -60,7 +60,8 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
   using PartitionPassBase::PartitionPassBase;
 
   void runOnOperation() override {
-    for (auto func : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+    for (auto func :
+         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       auto ends = llvm::to_vector(func.getOps<ForwardEndOp>());
       if (ends.empty()) {
         missed(func, "fa-partition", "no fa.forward_end: nothing to cut");
@@ -86,7 +87,8 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
     // A backward output is never an input of a forward nest, so that one sweep
     // from the last nest to the first finds all.
     for (int i = nests.size() - 1; i >= 0; --i) {
-      bool writes = llvm::any_of(access[i].writes, [&](Value v) { return needed.contains(v); });
+      bool writes = llvm::any_of(access[i].writes,
+                                 [&](Value v) { return needed.contains(v); });
       if (!writes || isAfter(nests[i], end))
         continue;
       forward.insert(nests[i]);
@@ -112,7 +114,8 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
     for (BlockArgument a : entry.getArguments()) {
       if (llvm::is_contained(outputs, a) || llvm::is_contained(inputs, a))
         continue;
-      bool result = llvm::any_of(access, [&](const Access &x) { return x.writes.contains(a); });
+      bool result = llvm::any_of(
+          access, [&](const Access &x) { return x.writes.contains(a); });
       (result ? later : common).push_back(a);
     }
     SmallVector<Value> fwdArgs(common);
@@ -121,7 +124,8 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
     // without the backward.
     std::function<bool(Value)> isThere = [&](Value v) {
       Operation *def = v.getDefiningOp();
-      return def ? llvm::all_of(def->getOperands(), isThere) : llvm::is_contained(fwdArgs, v);
+      return def ? llvm::all_of(def->getOperands(), isThere)
+                 : llvm::is_contained(fwdArgs, v);
     };
     std::function<bool(Value)> isKnown = [&](Value v) {
       Operation *def = v.getDefiningOp();
@@ -139,12 +143,14 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
       });
     if (!apart)
       return missed(func, "fa-partition",
-                    "the forward uses an argument that is not among its outputs or inputs");
+                    "the forward uses an argument that is not among its "
+                    "outputs or inputs");
     OpBuilder b(func);
     auto half = [&](StringRef suffix, SmallVector<Value> args, bool isForward) {
       std::string name = (func.getName() + suffix).str();
       SmallVector<Type> types = llvm::to_vector(ValueRange(args).getTypes());
-      auto f = func::FuncOp::create(b, func.getLoc(), name, b.getFunctionType(types, {}));
+      auto f = func::FuncOp::create(b, func.getLoc(), name,
+                                    b.getFunctionType(types, {}));
       if (auto schedule = func->getAttr(kScheduleAttr))
         f->setAttr(kScheduleAttr, schedule);
       Block *block = f.addEntryBlock();
@@ -152,11 +158,14 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
       map.map(args, block->getArguments());
       OpBuilder body = OpBuilder::atBlockBegin(block);
       for (Operation &op : entry) {
-        if (isa<ForwardEndOp>(op) || (isa<NestOp>(op) && forward.contains(&op) != isForward) ||
-            (op.getNumResults() == 1 && llvm::is_contained(saved, op.getResult(0))))
+        if (isa<ForwardEndOp>(op) ||
+            (isa<NestOp>(op) && forward.contains(&op) != isForward) ||
+            (op.getNumResults() == 1 &&
+             llvm::is_contained(saved, op.getResult(0))))
           continue;
         // Values that hang on arguments of the other half go with them.
-        if (llvm::any_of(op.getOperands(), [&](Value v) { return !map.contains(v); }) &&
+        if (llvm::any_of(op.getOperands(),
+                         [&](Value v) { return !map.contains(v); }) &&
             !isa<NestOp>(op))
           continue;
         body.clone(op, map);
@@ -174,12 +183,14 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
     half(".bwd", bwdArgs, false);
     savedSizes(func, common, saved);
     passed(func, "fa-partition",
-           Twine("cut into forward and backward; besides the outputs ") + Twine(saved.size()) +
-               " buffers are saved");
+           Twine("cut into forward and backward; besides the outputs ") +
+               Twine(saved.size()) + " buffers are saved");
     func.erase();
   }
 
-  static bool isAfter(NestOp n, ForwardEndOp end) { return end->isBeforeInBlock(n); }
+  static bool isAfter(NestOp n, ForwardEndOp end) {
+    return end->isBeforeInBlock(n);
+  }
 
   static void dropUnused(func::FuncOp f) {
     for (auto alloc : llvm::make_early_inc_range(f.getOps<memref::AllocOp>()))
@@ -189,14 +200,16 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
   }
 
   /// @NAME.saved: the sizes of the saved buffers, dim after dim.
-  void savedSizes(func::FuncOp func, ArrayRef<Value> args, ArrayRef<Value> saved) {
+  void savedSizes(func::FuncOp func, ArrayRef<Value> args,
+                  ArrayRef<Value> saved) {
     OpBuilder b(func);
     SmallVector<Type> types = llvm::to_vector(ValueRange(args).getTypes());
     int64_t dims = 0;
     for (Value v : saved)
       dims += cast<MemRefType>(v.getType()).getRank();
     SmallVector<Type> results(dims, b.getIndexType());
-    auto f = func::FuncOp::create(b, func.getLoc(), (func.getName() + ".saved").str(),
+    auto f = func::FuncOp::create(b, func.getLoc(),
+                                  (func.getName() + ".saved").str(),
                                   b.getFunctionType(types, results));
     Block *block = f.addEntryBlock();
     IRMapping map;
@@ -204,15 +217,19 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
     TileBuilder body(OpBuilder::atBlockBegin(block), func.getLoc());
     SmallVector<Value> sizes;
     for (Operation &op : func.getBody().front()) {
-      auto known = llvm::all_of(op.getOperands(), [&](Value v) { return map.contains(v); });
-      if (known && op.getNumRegions() == 0 && op.getNumResults() && isMemoryEffectFree(&op))
+      auto known = llvm::all_of(op.getOperands(),
+                                [&](Value v) { return map.contains(v); });
+      if (known && op.getNumRegions() == 0 && op.getNumResults() &&
+          isMemoryEffectFree(&op))
         body.clone(op, map);
     }
     for (Value v : saved) {
       auto type = cast<MemRefType>(v.getType());
-      auto dynamic = v.getDefiningOp<memref::AllocOp>().getDynamicSizes().begin();
+      auto dynamic =
+          v.getDefiningOp<memref::AllocOp>().getDynamicSizes().begin();
       for (int64_t d : type.getShape())
-        sizes.push_back(ShapedType::isDynamic(d) ? map.lookup(*dynamic++) : body.index(d));
+        sizes.push_back(ShapedType::isDynamic(d) ? map.lookup(*dynamic++)
+                                                 : body.index(d));
     }
     body.make<func::ReturnOp>(sizes);
     eraseDead(f);

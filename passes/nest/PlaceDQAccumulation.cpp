@@ -41,7 +41,8 @@ bool dependsOn(Value v, Value iv) {
   if (v == iv)
     return true;
   Operation *def = v.getDefiningOp();
-  return def && llvm::any_of(def->getOperands(), [&](Value o) { return dependsOn(o, iv); });
+  return def && llvm::any_of(def->getOperands(),
+                             [&](Value o) { return dependsOn(o, iv); });
 }
 
 std::optional<Meeting> matchMeeting(NestOp nest, std::string &why) {
@@ -57,7 +58,8 @@ std::optional<Meeting> matchMeeting(NestOp nest, std::string &why) {
         ok = false;
       m.add = add;
     } else if (auto s = dyn_cast<StoreOp>(op)) {
-      if (llvm::none_of(s.getIndices(), [&](Value v) { return dependsOn(v, iv); }))
+      if (llvm::none_of(s.getIndices(),
+                        [&](Value v) { return dependsOn(v, iv); }))
         ok = false;
     } else if (isa<ScatterAddOp>(op)) {
       ok = false;
@@ -65,9 +67,13 @@ std::optional<Meeting> matchMeeting(NestOp nest, std::string &why) {
   });
   if (!m.add)
     return std::nullopt;
-  if (!ok || llvm::any_of(m.add.getIndices(), [&](Value v) { return dependsOn(v, iv); }) ||
+  if (!ok ||
+      llvm::any_of(m.add.getIndices(),
+                   [&](Value v) { return dependsOn(v, iv); }) ||
       m.add.getIndices().size() != 4)
-    return why = "its key blocks meet in more than one addition of [b, h, i] rows", std::nullopt;
+    return why = "its key blocks meet in more than one addition of [b, h, i] "
+                 "rows",
+           std::nullopt;
   return m;
 }
 
@@ -82,7 +88,8 @@ std::optional<Buffer> matchBuffer(AccumulateOp add) {
   Buffer b;
   b.alloc = add.getBuffer().getDefiningOp<memref::AllocOp>();
   // [b, h, i, channel], of which only the channels are static.
-  if (!b.alloc || b.alloc.getType().getRank() != 4 || b.alloc.getDynamicSizes().size() != 3 ||
+  if (!b.alloc || b.alloc.getType().getRank() != 4 ||
+      b.alloc.getDynamicSizes().size() != 3 ||
       b.alloc.getType().isDynamicDim(3))
     return std::nullopt;
   for (Operation *user : b.alloc->getUsers()) {
@@ -93,7 +100,9 @@ std::optional<Buffer> matchBuffer(AccumulateOp add) {
     else if (user != add)
       return std::nullopt;
   }
-  auto inNest = [](Operation *op) { return op->getParentOfType<NestOp>() != nullptr; };
+  auto inNest = [](Operation *op) {
+    return op->getParentOfType<NestOp>() != nullptr;
+  };
   if (!b.zero || !b.read || !inNest(b.zero) || !inNest(b.read) ||
       floatConstant(b.zero.getTile()) != 0.0)
     return std::nullopt;
@@ -109,18 +118,20 @@ struct RowMeeting {
   Value group, member;
 };
 
-std::optional<RowMeeting> matchRows(Meeting &m, Buffer &buffer, std::string &why) {
+std::optional<RowMeeting> matchRows(Meeting &m, Buffer &buffer,
+                                    std::string &why) {
   NestOp nest = m.nest;
   auto idx = m.add.getIndices();
   RowMeeting r;
   r.rows = dyn_cast<scf::ForOp>(m.add->getParentOp());
   r.zeroNest = dyn_cast<NestOp>(buffer.zero->getParentOp());
-  int64_t blockM = cast<RankedTensorType>(m.add.getTile().getType()).getDimSize(0);
+  int64_t blockM =
+      cast<RankedTensorType>(m.add.getTile().getType()).getDimSize(0);
   why = "its additions are not those of one loop over the rows of a head";
   if (!r.rows || !r.zeroNest || m.dim != 2 || r.zeroNest.getNumDims() != 3 ||
       r.zeroNest.getSteps()[2] != blockM ||
-      !llvm::hasSingleElement(r.zeroNest.getOps<StoreOp>()) || idx[0] != nest.getIv(0) ||
-      idx[2] != r.rows.getInductionVar())
+      !llvm::hasSingleElement(r.zeroNest.getOps<StoreOp>()) ||
+      idx[0] != nest.getIv(0) || idx[2] != r.rows.getInductionVar())
     return std::nullopt;
   SmallVector<Value> known{nest.getIv(0), nest.getIv(1), nest.getIv(2), idx[2]};
   if (idx[1] != nest.getIv(1)) {
@@ -128,7 +139,8 @@ std::optional<RowMeeting> matchRows(Meeting &m, Buffer &buffer, std::string &why
     auto [product, g] = matchBinary<arith::AddIOp>(idx[1]);
     if (product && !product.getDefiningOp<arith::MulIOp>())
       std::swap(product, g);
-    auto [hk, group] = product ? matchBinary<arith::MulIOp>(product) : std::pair<Value, Value>();
+    auto [hk, group] = product ? matchBinary<arith::MulIOp>(product)
+                               : std::pair<Value, Value>();
     if (!hk || (hk != nest.getIv(1) && group != nest.getIv(1)))
       return std::nullopt;
     r.group = hk == nest.getIv(1) ? group : hk;
@@ -139,23 +151,27 @@ std::optional<RowMeeting> matchRows(Meeting &m, Buffer &buffer, std::string &why
   std::function<bool(Value, bool)> follows = [&](Value v, bool keys) {
     if (v == nest.getIv(2))
       return keys;
-    if (llvm::is_contained(known, v) || !nest.getBody().isAncestor(v.getParentRegion()))
+    if (llvm::is_contained(known, v) ||
+        !nest.getBody().isAncestor(v.getParentRegion()))
       return true;
     Operation *def = v.getDefiningOp();
     return def && !def->getNumRegions() &&
-           llvm::all_of(def->getOperands(), [&](Value o) { return follows(o, keys); });
+           llvm::all_of(def->getOperands(),
+                        [&](Value o) { return follows(o, keys); });
   };
   if ((r.group && nest.getBody().isAncestor(r.group.getParentRegion()) &&
        !getConstantIntValue(OpFoldResult(r.group))) ||
       !follows(m.add.getTile(), true) || !follows(idx[3], false) ||
-      !llvm::all_of(m.add.getLimits(), [&](Value v) { return follows(v, false); }))
+      !llvm::all_of(m.add.getLimits(),
+                    [&](Value v) { return follows(v, false); }))
     return std::nullopt;
   why.clear();
   return r;
 }
 
 struct PlaceDQAccumulationPass
-    : public fathom::impl::PlaceDQAccumulationPassBase<PlaceDQAccumulationPass> {
+    : public fathom::impl::PlaceDQAccumulationPassBase<
+          PlaceDQAccumulationPass> {
   using PlaceDQAccumulationPassBase::PlaceDQAccumulationPassBase;
 
   void runOnOperation() override {
@@ -177,7 +193,8 @@ struct PlaceDQAccumulationPass
         place(func, *m, *buffer, schedule);
       }
       if (!any)
-        missed(func, kName, "no nest adds into the same rows from several key blocks");
+        missed(func, kName,
+               "no nest adds into the same rows from several key blocks");
       for (auto nest : llvm::make_early_inc_range(func.getOps<NestOp>()))
         if (schedule.getDq() != DQPolicy::sequential)
           makePartial(nest);
@@ -185,10 +202,12 @@ struct PlaceDQAccumulationPass
     }
   }
 
-  void place(func::FuncOp func, Meeting &m, Buffer &buffer, ScheduleAttr schedule) {
+  void place(func::FuncOp func, Meeting &m, Buffer &buffer,
+             ScheduleAttr schedule) {
     switch (schedule.getDq()) {
     case DQPolicy::sequential:
-      missed(m.nest, kName, "the schedule keeps key blocks in order: dq = sequential");
+      missed(m.nest, kName,
+             "the schedule keeps key blocks in order: dq = sequential");
       return;
     case DQPolicy::atomic:
       m.add.setMode(AccumulateMode::atomic);
@@ -209,7 +228,9 @@ struct PlaceDQAccumulationPass
       break;
     }
     }
-    passed(m.nest, kName, "key blocks run in parallel: dq = " + stringifyDQPolicy(schedule.getDq()));
+    passed(m.nest, kName,
+           "key blocks run in parallel: dq = " +
+               stringifyDQPolicy(schedule.getDq()));
   }
 
   static int64_t blockM(Meeting &m) {
@@ -230,21 +251,24 @@ struct PlaceDQAccumulationPass
     SmallVector<Value> sizes(alloc.getDynamicSizes());
     sizes[2] = b.ceilDiv(sizes[2], bm);
     int64_t dyn = ShapedType::kDynamic;
-    Value tickets = b.make<memref::AllocOp>(MemRefType::get({dyn, dyn, dyn}, b.getI32Type()), sizes);
+    Value tickets = b.make<memref::AllocOp>(
+        MemRefType::get({dyn, dyn, dyn}, b.getI32Type()), sizes);
     b.make<NestOp>("zero", sizes, ArrayRef<int64_t>{1, 1, 64}, 3,
                    [&](OpBuilder &inner, Location l, ValueRange iv) {
                      TileBuilder t(inner, l);
                      auto type = tileOf({64}, t.getI32Type());
-                     Value none = t.make<arith::ConstantOp>(
-                         DenseElementsAttr::get(type, t.getI32IntegerAttr(0).getValue()));
+                     Value none =
+                         t.make<arith::ConstantOp>(DenseElementsAttr::get(
+                             type, t.getI32IntegerAttr(0).getValue()));
                      t.store(none, tickets, iv, {sizes[2]});
                    });
     TileBuilder at(OpBuilder(m.add), m.add.getLoc());
     Value turn = at.make<arith::DivUIOp>(m.nest.getIv(m.dim), at.index(bn));
     auto idx = m.add.getIndices();
     Value block = at.make<arith::DivUIOp>(idx[2], at.index(bm));
-    at.make<AccumulateOp>(AccumulateMode::ordered, m.add.getTile(), m.add.getBuffer(), idx,
-                          m.add.getLimits(), turn, tickets, ValueRange{idx[0], idx[1], block});
+    at.make<AccumulateOp>(AccumulateMode::ordered, m.add.getTile(),
+                          m.add.getBuffer(), idx, m.add.getLimits(), turn,
+                          tickets, ValueRange{idx[0], idx[1], block});
     m.add.erase();
     m.nest.setNumParallel(m.nest.getNumDims());
   }
@@ -261,8 +285,8 @@ struct PlaceDQAccumulationPass
     auto type = old.getType();
     SmallVector<int64_t> shape{splits};
     llvm::append_range(shape, type.getShape());
-    Value parts = b.make<memref::AllocOp>(MemRefType::get(shape, type.getElementType()),
-                                          old.getDynamicSizes());
+    Value parts = b.make<memref::AllocOp>(
+        MemRefType::get(shape, type.getElementType()), old.getDynamicSizes());
     auto withPart = [](Value s, ValueRange rest) {
       SmallVector<Value> all{s};
       llvm::append_range(all, rest);
@@ -271,11 +295,13 @@ struct PlaceDQAccumulationPass
     // Zero every part.
     {
       TileBuilder z(OpBuilder(buffer.zero), buffer.zero.getLoc());
-      z.loop(z.index(splits), 1, {}, [&](Value s, ValueRange) -> SmallVector<Value> {
-        z.store(buffer.zero.getTile(), parts, withPart(s, buffer.zero.getIndices()),
-                buffer.zero.getLimits());
-        return {};
-      });
+      z.loop(z.index(splits), 1, {},
+             [&](Value s, ValueRange) -> SmallVector<Value> {
+               z.store(buffer.zero.getTile(), parts,
+                       withPart(s, buffer.zero.getIndices()),
+                       buffer.zero.getLimits());
+               return {};
+             });
       buffer.zero.erase();
     }
     // Sum in the order of the parts.
@@ -285,8 +311,9 @@ struct PlaceDQAccumulationPass
       auto tile = read.getTile().getType();
       auto sum = r.loop(r.index(splits), 1, {r.constant(tile, 0)},
                         [&](Value s, ValueRange c) -> SmallVector<Value> {
-                          Value t = r.load(parts, withPart(s, read.getIndices()),
-                                           read.getLimits(), tile.getShape());
+                          Value t =
+                              r.load(parts, withPart(s, read.getIndices()),
+                                     read.getLimits(), tile.getShape());
                           return {r.make<arith::AddFOp>(c[0], t)};
                         });
       read.getTile().replaceAllUsesWith(sum.getResult(0));
@@ -303,7 +330,8 @@ struct PlaceDQAccumulationPass
     bounds[m.dim] = n.index(splits);
     SmallVector<int64_t> steps(nest.getSteps());
     steps[m.dim] = 1;
-    auto split = n.make<NestOp>(nest.getLabel().value_or(""), bounds, steps, nest.getNumDims());
+    auto split = n.make<NestOp>(nest.getLabel().value_or(""), bounds, steps,
+                                nest.getNumDims());
     TileBuilder body(OpBuilder::atBlockBegin(split.getBlock()), nest.getLoc());
     Value s = split.getIv(m.dim);
     Value lo = body.mul(s, chunk);
@@ -311,7 +339,8 @@ struct PlaceDQAccumulationPass
     auto loop = body.make<scf::ForOp>(lo, hi, body.index(bn));
     IRMapping map;
     for (unsigned d = 0; d < nest.getNumDims(); ++d)
-      map.map(nest.getIv(d), d == m.dim ? loop.getInductionVar() : Value(split.getIv(d)));
+      map.map(nest.getIv(d),
+              d == m.dim ? loop.getInductionVar() : Value(split.getIv(d)));
     body.setInsertionPointToStart(loop.getBody());
     for (Operation &op : *nest.getBlock())
       body.clone(op, map);
@@ -320,8 +349,8 @@ struct PlaceDQAccumulationPass
         return;
       TileBuilder a(OpBuilder(add), add.getLoc());
       a.make<AccumulateOp>(AccumulateMode::plain, add.getTile(), parts,
-                           withPart(s, add.getIndices()), add.getLimits(), Value(), Value(),
-                           ValueRange{});
+                           withPart(s, add.getIndices()), add.getLimits(),
+                           Value(), Value(), ValueRange{});
       add.erase();
     });
     nest.erase();
@@ -341,7 +370,8 @@ struct PlaceDQAccumulationPass
     int64_t bn = nest.getSteps()[m.dim];
     TileBuilder b(OpBuilder(nest), nest.getLoc());
     b.setInsertionPointAfter(nest);
-    auto second = b.make<NestOp>("second_kernel", r.zeroNest.getBounds(), r.zeroNest.getSteps(), 3);
+    auto second = b.make<NestOp>("second_kernel", r.zeroNest.getBounds(),
+                                 r.zeroNest.getSteps(), 3);
     TileBuilder t(OpBuilder::atBlockBegin(second.getBlock()), nest.getLoc());
     IRMapping map;
     map.map(nest.getIv(0), second.getIv(0));
@@ -358,8 +388,8 @@ struct PlaceDQAccumulationPass
     for (Value v : m.add.getLimits())
       limits.push_back(cloneSlice(t, v, map));
     // All keys: the bound of the dim that was given up.
-    auto loop = t.make<scf::ForOp>(t.index(0), nest.getBounds()[m.dim], t.index(bn),
-                                   ValueRange{t.constant(acc, 0)});
+    auto loop = t.make<scf::ForOp>(t.index(0), nest.getBounds()[m.dim],
+                                   t.index(bn), ValueRange{t.constant(acc, 0)});
     map.map(nest.getIv(m.dim), loop.getInductionVar());
     {
       OpBuilder::InsertionGuard g(t);
@@ -367,7 +397,8 @@ struct PlaceDQAccumulationPass
       Value part = cloneSlice(t, m.add.getTile(), map);
       Value sum = t.make<arith::AddFOp>(loop.getRegionIterArg(0), part);
       // a b + 0 added to the sum is a product onto the sum.
-      if (auto dot = part.getDefiningOp<DotOp>(); dot && floatConstant(dot.getAcc()) == 0.0)
+      if (auto dot = part.getDefiningOp<DotOp>();
+          dot && floatConstant(dot.getAcc()) == 0.0)
         sum = t.dot(dot.getA(), dot.getB(), loop.getRegionIterArg(0));
       t.make<scf::YieldOp>(sum);
     }
@@ -396,9 +427,11 @@ struct PlaceDQAccumulationPass
     SmallVector<Operation *> adds;
     nest->walk([&](Operation *op) {
       Value buffer;
-      if (auto a = dyn_cast<AccumulateOp>(op); a && a.getMode() == AccumulateMode::plain)
+      if (auto a = dyn_cast<AccumulateOp>(op);
+          a && a.getMode() == AccumulateMode::plain)
         buffer = a.getBuffer();
-      else if (auto s = dyn_cast<ScatterAddOp>(op); s && s.getMode() == AccumulateMode::plain)
+      else if (auto s = dyn_cast<ScatterAddOp>(op);
+               s && s.getMode() == AccumulateMode::plain)
         buffer = s.getBuffer();
       else if (isa<AccumulateOp, ScatterAddOp, StoreOp>(op))
         ok = false;
@@ -420,7 +453,8 @@ struct PlaceDQAccumulationPass
       entries.push_back(b.dim(target, d));
     llvm::append_range(sizes, entries);
     SmallVector<int64_t> shape(sizes.size(), ShapedType::kDynamic);
-    Value partial = b.make<memref::AllocOp>(MemRefType::get(shape, type.getElementType()), sizes);
+    Value partial = b.make<memref::AllocOp>(
+        MemRefType::get(shape, type.getElementType()), sizes);
     auto tile = tileOf({64}, type.getElementType());
     SmallVector<int64_t> steps(sizes.size(), 1);
     steps.back() = 64;
@@ -431,11 +465,13 @@ struct PlaceDQAccumulationPass
                    });
     for (Operation *op : adds) {
       // Operands: tile, buffer, indices...
-      SmallVector<Value> part(nest.getBlock()->getArguments().drop_front(first));
+      SmallVector<Value> part(
+          nest.getBlock()->getArguments().drop_front(first));
       op->setOperand(1, partial);
       op->insertOperands(2, part);
       if (auto a = dyn_cast<AccumulateOp>(op)) {
-        auto segments = llvm::to_vector(ArrayRef<int32_t>(a.getProperties().operandSegmentSizes));
+        auto segments = llvm::to_vector(
+            ArrayRef<int32_t>(a.getProperties().operandSegmentSizes));
         segments[2] += parts;
         llvm::copy(segments, a.getProperties().operandSegmentSizes.begin());
       }
@@ -444,35 +480,38 @@ struct PlaceDQAccumulationPass
     b.setInsertionPointAfter(nest);
     SmallVector<int64_t> entrySteps(entries.size(), 1);
     entrySteps.back() = 64;
-    b.make<NestOp>("sum_parts", entries, entrySteps, entries.size(),
-                   [&](OpBuilder &inner, Location l, ValueRange iv) {
-                     TileBuilder t(inner, l);
-                     SmallVector<Value> at;
-                     std::function<Value(Value)> over = [&](Value sum) -> Value {
-                       if (at.size() == parts) {
-                         SmallVector<Value> idx(at);
-                         llvm::append_range(idx, iv);
-                         Value p = t.load(partial, idx, {entries.back()}, {64});
-                         return t.make<arith::AddFOp>(sum, p);
-                       }
-                       return t
-                           .loop(sizes[at.size()], 1, sum,
-                                 [&](Value i, ValueRange c) -> SmallVector<Value> {
-                                   at.push_back(i);
-                                   Value next = over(c[0]);
-                                   at.pop_back();
-                                   return {next};
-                                 })
-                           .getResult(0);
-                     };
-                     Value total = over(t.constant(tile, 0));
-                     t.store(total, target, iv, {entries.back()});
-                   });
+    b.make<NestOp>(
+        "sum_parts", entries, entrySteps, entries.size(),
+        [&](OpBuilder &inner, Location l, ValueRange iv) {
+          TileBuilder t(inner, l);
+          SmallVector<Value> at;
+          std::function<Value(Value)> over = [&](Value sum) -> Value {
+            if (at.size() == parts) {
+              SmallVector<Value> idx(at);
+              llvm::append_range(idx, iv);
+              Value p = t.load(partial, idx, {entries.back()}, {64});
+              return t.make<arith::AddFOp>(sum, p);
+            }
+            return t
+                .loop(sizes[at.size()], 1, sum,
+                      [&](Value i, ValueRange c) -> SmallVector<Value> {
+                        at.push_back(i);
+                        Value next = over(c[0]);
+                        at.pop_back();
+                        return {next};
+                      })
+                .getResult(0);
+          };
+          Value total = over(t.constant(tile, 0));
+          t.store(total, target, iv, {entries.back()});
+        });
     // The sum is stored, so that the target need not be zeroed before.
     for (Operation *user : llvm::make_early_inc_range(target.getUsers()))
-      if (auto s = dyn_cast<StoreOp>(user); s && floatConstant(s.getTile()) == 0.0)
+      if (auto s = dyn_cast<StoreOp>(user);
+          s && floatConstant(s.getTile()) == 0.0)
         s.erase();
-    passed(nest, kName, "each batch entry and head adds into its own part, summed in order");
+    passed(nest, kName,
+           "each batch entry and head adds into its own part, summed in order");
   }
 };
 } // namespace
