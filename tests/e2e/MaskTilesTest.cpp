@@ -195,8 +195,11 @@ TEST(MaskTiles, ComposedMasks) {
 }
 
 TEST(MaskTiles, NumbersThatMeanNoLimit) {
-  Visible causal = [](int64_t i, int64_t j, int64_t sq, int64_t sk) { return j <= i + sk - sq; };
-  expectExact(specOf("fa.variant @v causal window(left = 9223372036854775807)"), causal);
+  Visible causal = [](int64_t i, int64_t j, int64_t sq, int64_t sk) {
+    return j <= i + sk - sq;
+  };
+  expectExact(specOf("fa.variant @v causal window(left = 9223372036854775807)"),
+              causal);
   Spec s = specOf("fa.variant @v(%w: index) causal\n"
                   "mask (%b: index, %h: index, %i: index, %j: index) {\n"
                   "  %x = arith.subi %i, %w : index\n"
@@ -234,6 +237,99 @@ TEST(MaskTiles, DistancesAsFloatsAreTestedTileByTile) {
   expectExact(s, [](int64_t i, int64_t j, int64_t sq, int64_t sk) {
     return std::abs(i + sk - sq - j) < 20;
   });
+}
+
+/// Random mask regions over %i, %j, %last, %off, a captured number and ids.
+struct MaskWriter {
+  std::mt19937 random;
+  std::string text;
+  int names = 0;
+
+  int pick(int n) {
+    return std::uniform_int_distribution<int>(0, n - 1)(random);
+  }
+  std::string op(const std::string &op, const std::string &a,
+                 const std::string &b, const std::string &type = "index") {
+    std::string name = "%v" + std::to_string(names++);
+    text += name + " = " + op + a + (b.empty() ? "" : ", " + b) + " : " + type +
+            "\n";
+    return name;
+  }
+  std::string number(int64_t x) {
+    return op("arith.constant ", std::to_string(x), "");
+  }
+  std::string index(int depth) {
+    const char *leaves[] = {"%i", "%j", "%last", "%off", "%p", "%d"};
+    if (depth == 0 || pick(5) == 0)
+      return pick(4) ? leaves[pick(6)] : number(pick(60) - 10);
+    std::string a = index(depth - 1), b = index(pick(depth));
+    switch (pick(9)) {
+    case 0:
+      return op("arith.addi ", a, b);
+    case 1:
+    case 2:
+      return op("arith.subi ", a, b);
+    case 3:
+      return op("arith.muli ", a, number(pick(4) - 1));
+    case 4:
+      return op("arith.divsi ", a, number(1 + pick(20)));
+    case 5:
+      return op("arith.remsi ", a, number(1 + pick(20)));
+    case 6:
+      return op("arith.minsi ", a, b);
+    case 7:
+      return op("arith.maxsi ", a, b);
+    default:
+      return op("arith.select " + mask(0) + ", ", a, b);
+    }
+  }
+  std::string mask(int depth) {
+    const char *predicates[] = {"sle", "slt", "sge", "sgt",
+                                "eq",  "ne",  "ult", "uge"};
+    if (depth == 0 && pick(8) == 0)
+      return op("arith.cmpi eq, ",
+                op("tensor.extract ", "%ids[%i]", "", "tensor<?xi32>"),
+                op("tensor.extract ", "%ids[%j]", "", "tensor<?xi32>"), "i32");
+    if (depth == 0)
+      return op(std::string("arith.cmpi ") + predicates[pick(8)] + ", ",
+                index(pick(3)), index(pick(2)));
+    const char *ops[] = {"arith.andi ", "arith.andi ", "arith.ori ",
+                         "arith.xori "};
+    std::string a = mask(depth - 1), b = mask(pick(depth));
+    return pick(5) ? op(ops[pick(4)], a, b, "i1")
+                   : op("arith.select " + mask(0) + ", ", a, b, "i1");
+  }
+};
+
+TEST(MaskTiles, RandomMasksThroughAllPasses) {
+  const char *policies[] = {"ordered", "atomic", "split", "two_kernel",
+                            "sequential"};
+  for (unsigned seed = 0; seed < (fullRun() ? 200 : 12); ++seed) {
+    MaskWriter writer{std::mt19937(seed), "", 0};
+    std::string m = writer.mask(writer.pick(4));
+    Spec s =
+        specOf(withMask(writer.text + "%m = arith.andi " + m + ", %true : i1",
+                        "%ids: tensor<?xi32>, %p: index"),
+               61, seed % 2 ? 93 : 44);
+    if (seed % 3 == 0) {
+      s.cuQ = {0, 5, 5, 40, 61};
+      s.cuK = {0, 9, 29, 29, s.sk};
+    }
+    s.heads = 2, s.kvHeads = 1, s.d = s.dv = 8;
+    s.captures = [&](const Spec &, std::mt19937_64 &) {
+      Tensor ids = Tensor::zeros(DType::i32, {100}),
+             p = Tensor::zeros(DType::i64, {});
+      for (int64_t n = 0; n < ids.size(); ++n)
+        ids.store(n, n % 2 ? n / 13 : n % 3);
+      p.store(0, writer.pick(80) - 10);
+      return std::vector<Tensor>{ids, p};
+    };
+    World w(s);
+    CompileOptions o = w.options();
+    o.blockN = kBlockN;
+    o.dqPolicy = policies[seed % 5];
+    EXPECT_EQ(w.problems(o), "") << "seed " << seed << "\n" << s.text;
+  }
 }
 
 TEST(MaskTiles, PackedSequencesHaveTheirOwnTiles) {

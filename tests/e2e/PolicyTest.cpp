@@ -10,6 +10,14 @@ namespace {
 const char *const kPPolicies[] = {"recompute", "store", "store_compressed"};
 const char *const kDQPolicies[] = {"sequential", "atomic", "ordered", "split", "two_kernel"};
 
+std::vector<std::pair<std::string, std::string>> allPolicies() {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const char *p : kPPolicies)
+    for (const char *dq : kDQPolicies)
+      all.push_back({p, dq});
+  return all;
+}
+
 Spec named(const char *name) {
   for (const Spec &s : standardSpecs())
     if (s.name == name)
@@ -25,15 +33,14 @@ TEST(Policy, EveryPPolicyWithEveryDQPolicyIsRight) {
     names.insert(names.end(), {"causal", "alibi", "document", "ragged", "packed", "bias"});
   for (const char *name : names) {
     World exact(named(name)), coded(named(name), eightBits);
-    for (std::string p : kPPolicies)
-      for (const char *dq : kDQPolicies) {
-        const World &w = p == "store_compressed" ? coded : exact;
-        CompileOptions o = w.options();
-        o.pPolicy = p;
-        o.dqPolicy = dq;
-        EXPECT_EQ(w.problems(o), "") << name << ", p = " << p << ", dq = " << dq;
-        ++runs;
-      }
+    for (auto [p, dq] : allPolicies()) {
+      const World &w = p == "store_compressed" ? coded : exact;
+      CompileOptions o = w.options();
+      o.pPolicy = p;
+      o.dqPolicy = dq;
+      EXPECT_EQ(w.problems(o), "") << name << ", p = " << p << ", dq = " << dq;
+      ++runs;
+    }
   }
   std::printf("count: policies %ld\n", (long)runs);
 }
@@ -98,35 +105,38 @@ Spec hiddenSpec() {
 
 TEST(Hidden, RowsWithoutKeysAreZeroInEveryPolicy) {
   World exact(hiddenSpec()), coded(hiddenSpec(), eightBits);
-  for (std::string p : kPPolicies)
-    for (const char *dq : kDQPolicies) {
-      const World &w = p == "store_compressed" ? coded : exact;
-      CompileOptions o = w.options();
-      o.pPolicy = p;
-      o.dqPolicy = dq;
-      auto e = w.compile(o);
-      ASSERT_TRUE(e);
-      Results r = w.run(*e);
-      EXPECT_EQ(w.failures(r), "") << p << " " << dq;
-      for (int64_t h = 0; h < w.spec.heads; ++h)
-        for (int64_t i = 0; i < 26; ++i) {
-          EXPECT_EQ(r.lse.at({0, h, i}), -INFINITY);
-          for (int64_t d = 0; d < w.spec.d; ++d) {
-            EXPECT_EQ(r.o.at({0, h, i, d}), 0);
-            EXPECT_EQ(r.dq.at({0, h, i, d}), 0);
-          }
+  for (auto [p, dq] : allPolicies()) {
+    const World &w = p == "store_compressed" ? coded : exact;
+    CompileOptions o = w.options();
+    o.pPolicy = p;
+    o.dqPolicy = dq;
+    auto e = w.compile(o);
+    ASSERT_TRUE(e);
+    Results r = w.run(*e);
+    EXPECT_EQ(w.failures(r), "") << p << " " << dq;
+    for (int64_t h = 0; h < w.spec.heads; ++h)
+      for (int64_t i = 0; i < 26; ++i) {
+        EXPECT_EQ(r.lse.at({0, h, i}), -INFINITY);
+        for (int64_t d = 0; d < w.spec.d; ++d) {
+          EXPECT_EQ(r.o.at({0, h, i, d}), 0);
+          EXPECT_EQ(r.dq.at({0, h, i, d}), 0);
         }
-    }
+      }
+  }
 }
 
 TEST(Hidden, FiniteHiddenValuesNeverMatter) {
   // A window: huge keys and values outside of it, in tiles partly visible.
   Spec s = named("window");
   s.text = "fa.variant @v window(left = 3, right = 0)";
-  for (std::string p : kPPolicies) {
-    World w(s);
+  World original(s);
+  for (auto [p, dq] : allPolicies()) {
+    World w = original;
+    for (Tensor *t : {&w.x.k, &w.x.v, &w.x.dO, &w.x.dLse})
+      *t = t->to(t->dtype);
     CompileOptions o = w.options();
     o.pPolicy = p;
+    o.dqPolicy = dq;
     auto e = w.compile(o);
     ASSERT_TRUE(e);
     // Only rows below 20 get a gradient; keys from 25 on are hidden to them.
@@ -147,13 +157,13 @@ TEST(Hidden, FiniteHiddenValuesNeverMatter) {
     for (int64_t h = 0; h < s.heads; ++h)
       for (int64_t i = 0; i < 20; ++i)
         for (int64_t d = 0; d < s.d; ++d) {
-          ASSERT_EQ(clean.o.at({0, h, i, d}), dirty.o.at({0, h, i, d})) << p << " " << i;
-          ASSERT_EQ(clean.dq.at({0, h, i, d}), dirty.dq.at({0, h, i, d})) << p << " " << i;
+          ASSERT_EQ(clean.o.at({0, h, i, d}), dirty.o.at({0, h, i, d})) << p << " " << dq << " " << i;
+          ASSERT_EQ(clean.dq.at({0, h, i, d}), dirty.dq.at({0, h, i, d})) << p << " " << dq << " " << i;
         }
     for (int64_t h = 0; h < s.kvHeads; ++h)
       for (int64_t j = 0; j < 20; ++j)
         for (int64_t d = 0; d < s.d; ++d)
-          ASSERT_EQ(clean.dk.at({0, h, j, d}), dirty.dk.at({0, h, j, d})) << p << " " << j;
+          ASSERT_EQ(clean.dk.at({0, h, j, d}), dirty.dk.at({0, h, j, d})) << p << " " << dq << " " << j;
   }
 }
 
