@@ -188,7 +188,7 @@ unsigned LaneChoice::getWanted(Operation *load) const {
 
 double LaneChoice::cost() const {
   // In cycles per entry, roughly.
-  constexpr double transposed = 4, plain = 0.1, horizontal = 0.3,
+  constexpr double transposed = 0.6, plain = 0.1, horizontal = 0.3,
                    madd = 1.0 / 32;
   double c = 0;
   DenseMap<Value, unsigned> demand = demands();

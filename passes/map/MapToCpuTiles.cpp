@@ -263,6 +263,12 @@ private:
   void prefetch(const NextTile &next, Value call, int64_t calls);
   void lowerLoad(LoadOp op);
   void pack(const Access &a, Buffer &buffer);
+  void bySquares(int64_t rows, int64_t width, Type element, int64_t vl,
+                 function_ref<void(Value, Value)> square,
+                 function_ref<void(Value, Value)> one);
+  void transposeSquare(Type element, int64_t vl, Value from, Value fromPitch,
+                       Value to, Value toPitch);
+  Value isTransposed(const Access &a);
   void lowerStore(Value tile, Value buffer, OperandRange indices,
                   OperandRange limits, std::optional<AccumulateMode> mode);
   void addTo(Value pointer, Type element, Value x,
@@ -498,13 +504,17 @@ Buffer *BodyLowering::ensure(Value tile, Lanes l) {
   if (!other) {
     emit(root, l, buffer, {});
   } else {
-    loop(buffer->rows, 1, {}, [&](Value row, ValueRange) {
-      loop(buffer->width, 1, {}, [&](Value lane, ValueRange) {
-        write(*buffer, row, lane, read(*other, lane, row, 0));
-        return SmallVector<Value>();
-      });
-      return SmallVector<Value>();
-    });
+    int64_t vl = vectorLength(root);
+    bySquares(
+        buffer->rows, buffer->width, buffer->element, vl,
+        [&](Value row, Value lane) {
+          transposeSquare(storageType(buffer->element), vl,
+                          address(*other, lane, row), index(other->pitch),
+                          address(*buffer, row, lane), index(buffer->pitch));
+        },
+        [&](Value row, Value lane) {
+          write(*buffer, row, lane, read(*other, lane, row, 0));
+        });
   }
   enter(root, buffer);
   return buffer;
@@ -1496,6 +1506,7 @@ void BodyLowering::pack(const Access &a, Buffer &buffer) {
   Type computed = computeType(a.element);
   Value zeros = zero(VectorType::get({vl}, computed));
   int64_t whole = a.width / vl * vl;
+  Value rows = a.validRows;
   Value isPlain = arith::AndIOp::create(
       b, isEqual(a.laneStride, 1),
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, a.validLanes,
@@ -1518,7 +1529,44 @@ void BodyLowering::pack(const Access &a, Buffer &buffer) {
         });
       },
       [&] {
-        forEach(a.validRows, [&](Value row) {
+        if (a.rows > 1) {
+          Value square = isTransposed(a);
+          auto at = [&](Value row, Value lane) {
+            return step(a.pointer, memory, add(row, mul(lane, a.laneStride)));
+          };
+          Type storage = storageType(a.element);
+          auto moveSquare = [&](Value row, Value lane) {
+            Value from = at(row, lane), pitch = a.laneStride;
+            if (memory != storage) {
+              // Widened first.
+              Buffer *wide = allocate(a.element, vl, vl, Lanes::rows);
+              loop(vl, 1, {}, [&](Value i, ValueRange) {
+                Value x =
+                    load(type, step(from, memory, mul(i, a.laneStride)), bytes);
+                write(*wide, i, index(0), fromMemory(b, x, a.element));
+                return SmallVector<Value>();
+              });
+              from = wide->pointer;
+              pitch = index(wide->pitch);
+            }
+            transposeSquare(storage, vl, from, pitch,
+                            address(buffer, row, lane), index(buffer.pitch));
+          };
+          ifThenElse(
+              square,
+              [&] {
+                bySquares(a.rows, a.width, a.element, vl, moveSquare,
+                          [&](Value row, Value lane) {
+                            write(buffer, row, lane,
+                                  fromMemory(b, load(memory, at(row, lane)),
+                                             a.element));
+                          });
+              },
+              nullptr);
+          // Nothing is left to do then.
+          rows = arith::SelectOp::create(b, square, index(0), rows);
+        }
+        forEach(rows, [&](Value row) {
           Value p = step(a.pointer, memory, mul(row, a.rowStride));
           forEach(a.validLanes, [&](Value lane) {
             Value x = load(memory, step(p, memory, mul(lane, a.laneStride)));
@@ -1539,6 +1587,92 @@ void BodyLowering::pack(const Access &a, Buffer &buffer) {
       });
       return SmallVector<Value>();
     });
+}
+
+/// True when what is contiguous in memory lies across the lanes and the whole
+/// tile is valid.
+Value BodyLowering::isTransposed(const Access &a) {
+  auto equal = [&](Value x, Value y) {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, y);
+  };
+  Value whole = arith::AndIOp::create(b, equal(a.validRows, index(a.rows)),
+                                      equal(a.validLanes, index(a.width)));
+  return arith::AndIOp::create(b, isEqual(a.rowStride, 1), whole);
+}
+
+/// Moves a tile whose vectors lie across the lanes on one side: squares of `vl`
+/// by `vl` where they fit, the rest entry by entry.
+void BodyLowering::bySquares(int64_t rows, int64_t width, Type element,
+                             int64_t vl,
+                             function_ref<void(Value, Value)> square,
+                             function_ref<void(Value, Value)> one) {
+  int64_t whole =
+      element.isIntOrFloat() && !element.isInteger(1) && width % vl == 0
+          ? rows / vl * vl
+          : 0;
+  SmallVector<Value> none;
+  auto each = [&](int64_t from, int64_t to, int64_t by,
+                  function_ref<void(Value, Value)> body) {
+    if (from < to)
+      loop(index(from), index(to), by, {}, [&](Value row, ValueRange) {
+        return loop(width, by, {}, [&](Value lane, ValueRange) {
+          body(row, lane);
+          return none;
+        });
+      });
+  };
+  each(0, whole, vl, square);
+  each(whole, rows, 1, one);
+}
+
+/// Transposes `vl` vectors at `from` into as many at `to`, by one function for
+/// the whole module.
+void BodyLowering::transposeSquare(Type element, int64_t vl, Value from,
+                                   Value fromPitch, Value to, Value toPitch) {
+  Operation *here = b.getInsertionBlock()->getParentOp();
+  auto module = here->getParentOfType<ModuleOp>();
+  unsigned bytes = element.getIntOrFloatBitWidth() / 8;
+  std::string name =
+      ("fathom.transpose" + Twine(bytes * 8) + "x" + Twine(vl)).str();
+  auto f = module.lookupSymbol<func::FuncOp>(name);
+  if (!f) {
+    OpBuilder::InsertionGuard g(b);
+    b.setInsertionPointToEnd(module.getBody());
+    f = func::FuncOp::create(
+        b, name,
+        b.getFunctionType(
+            {pointerType(), b.getIndexType(), pointerType(), b.getIndexType()},
+            {}));
+    f.setPrivate();
+    b.setInsertionPointToStart(f.addEntryBlock());
+    auto at = [&](unsigned argument, int64_t i) {
+      Value n = arith::MulIOp::create(b, f.getArgument(argument + 1),
+                                      arith::ConstantIndexOp::create(b, i));
+      return step(f.getArgument(argument), element, n);
+    };
+    SmallVector<Value> square;
+    for (int64_t i = 0; i < vl; ++i)
+      square.push_back(load(VectorType::get({vl}, element), at(0, i), bytes));
+    // Exchange the off-diagonal halves, then quarters, ...
+    for (int64_t half = vl / 2; half >= 1; half /= 2) {
+      SmallVector<int64_t> first, second;
+      for (int64_t l = 0; l < vl; ++l) {
+        first.push_back(l & half ? vl + l - half : l);
+        second.push_back(l & half ? vl + l : l + half);
+      }
+      for (int64_t i = 0; i < vl; ++i) {
+        if (i & half)
+          continue;
+        Value x = square[i], y = square[i + half];
+        square[i] = vector::ShuffleOp::create(b, x, y, first);
+        square[i + half] = vector::ShuffleOp::create(b, x, y, second);
+      }
+    }
+    for (int64_t i = 0; i < vl; ++i)
+      store(square[i], at(2, i), bytes);
+    func::ReturnOp::create(b);
+  }
+  func::CallOp::create(b, f, ValueRange{from, fromPitch, to, toPitch});
 }
 
 /// The first `n` entries of a vector at `pointer`, the others zero. In pieces
@@ -1651,9 +1785,35 @@ void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices,
     });
   };
   if (mode == AccumulateMode::atomic)
-    byLanes();
-  else
-    ifThenElse(isPlain, byVectors, byLanes);
+    return byLanes();
+  if (a.rows % vl || a.width % vl || !a.element.isIntOrFloat() ||
+      a.element.isInteger(1))
+    return ifThenElse(isPlain, byVectors, byLanes);
+  auto squares = [&] {
+    Buffer *before = allocate(a.element, vl, vl, Lanes::rows);
+    Buffer *after = allocate(a.element, vl, vl, Lanes::rows);
+    Type storage = storageType(a.element);
+    bySquares(
+        a.rows, a.width, a.element, vl,
+        [&](Value row, Value lane) {
+          loop(vl, 1, {}, [&](Value i, ValueRange) {
+            Point point(vl, add(row, i), lane);
+            write(*before, i, index(0), eval(tile, m, point));
+            return SmallVector<Value>();
+          });
+          transposeSquare(storage, vl, before->pointer, index(before->pitch),
+                          after->pointer, index(after->pitch));
+          Value p = step(a.pointer, memory, add(row, mul(lane, a.laneStride)));
+          loop(vl, 1, {}, [&](Value i, ValueRange) {
+            addTo(step(p, memory, mul(i, a.laneStride)), a.element,
+                  read(*after, i, index(0), vl), mode);
+            return SmallVector<Value>();
+          });
+        },
+        nullptr);
+  };
+  ifThenElse(isPlain, byVectors,
+             [&] { ifThenElse(isTransposed(a), squares, byLanes); });
 }
 
 void BodyLowering::lowerScatter(ScatterAddOp op) {

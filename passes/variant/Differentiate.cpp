@@ -40,14 +40,16 @@ public:
   /// `block` has the arguments captures, s, ds, b, h, i, j and the copied ops;
   /// `gradients` tells which captures get a gradient.
   Reverse(Block *block, ArrayRef<bool> gradients)
-      : block(block), gradients(gradients), b(block->getParentOp()->getContext()),
+      : block(block), gradients(gradients),
+        b(block->getParentOp()->getContext()),
         loc(block->getParentOp()->getLoc()) {}
 
   /// `result` is the value the score region yields. Fails on an op between s
   /// or a captured float and the result that has no derivative.
   LogicalResult run(Value result) {
     size_t captures = gradients.size();
-    BlockArgument s = block->getArgument(captures), ds = block->getArgument(captures + 1);
+    BlockArgument s = block->getArgument(captures),
+                  ds = block->getArgument(captures + 1);
     acc = cast<FloatType>(s.getType());
     b.setInsertionPointToEnd(block);
 
@@ -58,7 +60,8 @@ public:
     SmallVector<Operation *> ops;
     for (Operation &op : *block) {
       ops.push_back(&op);
-      if (llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); }))
+      if (llvm::any_of(op.getOperands(),
+                       [&](Value v) { return active.contains(v); }))
         for (Value r : op.getResults())
           if (isa<FloatType>(r.getType()))
             active.insert(r);
@@ -84,7 +87,8 @@ public:
       if (Adjoint a = adjoints.lookup(block->getArgument(c)); a.value)
         contribute(a, block->getArgument(c), {});
     Adjoint gradient = adjoints.lookup(s);
-    YieldOp::create(b, loc, gradient.value ? resolved(gradient) : constant(acc, 0));
+    YieldOp::create(b, loc,
+                    gradient.value ? resolved(gradient) : constant(acc, 0));
     return success();
   }
 
@@ -93,7 +97,8 @@ private:
   // Building
   //===--------------------------------------------------------------------===//
 
-  template <typename Op, typename... Args> Value make(Args &&...args) {
+  template <typename Op, typename... Args>
+  Value make(Args &&...args) {
     return Op::create(b, loc, std::forward<Args>(args)...);
   }
   Value constant(Type t, double v) {
@@ -106,8 +111,12 @@ private:
   Value times(Value a, Value c) { return make<arith::MulFOp>(a, c); }
   Value over(Value a, Value c) { return make<arith::DivFOp>(a, c); }
   Value negated(Value a) { return make<arith::NegFOp>(a); }
-  Value test(arith::CmpFPredicate p, Value a, Value c) { return make<arith::CmpFOp>(p, a, c); }
-  Value pick(Value cond, Value a, Value c) { return make<arith::SelectOp>(cond, a, c); }
+  Value test(arith::CmpFPredicate p, Value a, Value c) {
+    return make<arith::CmpFOp>(p, a, c);
+  }
+  Value pick(Value cond, Value a, Value c) {
+    return make<arith::SelectOp>(cond, a, c);
+  }
 
   /// Gradients are computed in the accumulation type or wider.
   Value widen(Value v) {
@@ -123,7 +132,8 @@ private:
     if (!active.contains(v))
       return;
     auto t = cast<FloatType>(v.getType());
-    a.value = castFloat(b, loc, a.value, t.getWidth() < acc.getWidth() ? acc : t);
+    a.value =
+        castFloat(b, loc, a.value, t.getWidth() < acc.getWidth() ? acc : t);
     Adjoint &sum = adjoints[v];
     if (!sum.value) {
       sum = a;
@@ -131,17 +141,20 @@ private:
       sum.value = plus(sum.value, a.value);
     } else {
       sum.value = plus(resolved(sum), resolved(a));
-      sum.taken = sum.taken && a.taken ? make<arith::OrIOp>(sum.taken, a.taken) : Value();
+      sum.taken = sum.taken && a.taken ? make<arith::OrIOp>(sum.taken, a.taken)
+                                       : Value();
     }
   }
 
   /// The gradient as one value.
   Value resolved(Adjoint a) {
-    return a.taken ? pick(a.taken, a.value, constant(a.value.getType(), 0)) : a.value;
+    return a.taken ? pick(a.taken, a.value, constant(a.value.getType(), 0))
+                   : a.value;
   }
 
   void contribute(Adjoint a, Value capture, ValueRange indices) {
-    ContributeOp::create(b, loc, castFloat(b, loc, resolved(a), acc), capture, indices);
+    ContributeOp::create(b, loc, castFloat(b, loc, resolved(a), acc), capture,
+                         indices);
   }
 
   Adjoint scaled(Adjoint a, Value by) { return {times(a.value, by), a.taken}; }
@@ -162,12 +175,14 @@ private:
 
   /// max and min: the operand that `wins`; half each if they are equal, so that
   /// their order, which canonicalization may change, does not matter.
-  void choose(Operation *op, Adjoint a, arith::CmpFPredicate wins, bool skipsNaN) {
+  void choose(Operation *op, Adjoint a, arith::CmpFPredicate wins,
+              bool skipsNaN) {
     Value equal = test(arith::CmpFPredicate::OEQ, x, y);
     Adjoint g{pick(equal, times(a.value, number(0.5)), a.value), a.taken};
     auto taken = [&](Value self, Value other) {
       Value won = test(wins, self, other);
-      return skipsNaN ? make<arith::OrIOp>(won, test(arith::CmpFPredicate::UNO, other, other))
+      return skipsNaN ? make<arith::OrIOp>(
+                            won, test(arith::CmpFPredicate::UNO, other, other))
                       : won;
     };
     add(op->getOperand(0), where(taken(x, y), g));
@@ -190,11 +205,13 @@ private:
   Value integerPower(Operation *op) {
     Value n = op->getOperand(1);
     auto integer = [&](int64_t v) {
-      return make<arith::ConstantOp>(cast<TypedAttr>(b.getIntegerAttr(n.getType(), v)));
+      return make<arith::ConstantOp>(
+          cast<TypedAttr>(b.getIntegerAttr(n.getType(), v)));
     };
     Value d = times(make<arith::SIToFPOp>(z.getType(), n),
                     make<math::FPowIOp>(x, make<arith::SubIOp>(n, integer(1))));
-    return pick(make<arith::CmpIOp>(arith::CmpIPredicate::eq, n, integer(0)), number(0), d);
+    return pick(make<arith::CmpIOp>(arith::CmpIPredicate::eq, n, integer(0)),
+                number(0), d);
   }
 
   /// Adds the gradients of op's operands. What they need and nothing uses is
@@ -238,13 +255,19 @@ private:
         .Case([&](math::ExpM1Op) { first(scaled(a, plus(z, one()))); })
         .Case([&](math::LogOp) { first(divided(a, x)); })
         .Case([&](math::Log2Op) { first(divided(a, times(x, number(M_LN2)))); })
-        .Case([&](math::Log10Op) { first(divided(a, times(x, number(M_LN10)))); })
+        .Case(
+            [&](math::Log10Op) { first(divided(a, times(x, number(M_LN10)))); })
         .Case([&](math::Log1pOp) { first(divided(a, plus(x, one()))); })
         .Case([&](math::SqrtOp) { first(divided(a, times(z, number(2)))); })
-        .Case([&](math::RsqrtOp) { first(scaled(a, times(number(-0.5), times(z, square(z))))); })
-        .Case([&](math::CbrtOp) { first(divided(a, times(number(3), square(z)))); })
+        .Case([&](math::RsqrtOp) {
+          first(scaled(a, times(number(-0.5), times(z, square(z)))));
+        })
+        .Case([&](math::CbrtOp) {
+          first(divided(a, times(number(3), square(z))));
+        })
         .Case([&](math::SinOp) { first(scaled(a, make<math::CosOp>(x))); })
-        .Case([&](math::CosOp) { first(minus(scaled(a, make<math::SinOp>(x)))); })
+        .Case(
+            [&](math::CosOp) { first(minus(scaled(a, make<math::SinOp>(x)))); })
         .Case([&](math::TanOp) { first(scaled(a, plus(square(z), one()))); })
         .Case([&](math::AsinOp) {
           first(divided(a, make<math::SqrtOp>(minus(one(), square(x)))));
@@ -266,7 +289,8 @@ private:
         .Case([&](math::AcoshOp) {
           first(divided(a, make<math::SqrtOp>(minus(square(x), one()))));
         })
-        .Case([&](math::AtanhOp) { first(divided(a, minus(one(), square(x)))); })
+        .Case(
+            [&](math::AtanhOp) { first(divided(a, minus(one(), square(x)))); })
         .Case([&](math::ErfOp) { first(scaled(a, bell(M_2_SQRTPI))); })
         .Case([&](math::ErfcOp) { first(scaled(a, bell(-M_2_SQRTPI))); })
         .Case([&](math::AbsFOp) {
@@ -275,7 +299,8 @@ private:
         })
         .Case([&](math::CopySignOp) {
           // |x| with the sign of y: flips where the signs differ, 0 at x = 0.
-          Value sign = times(make<math::CopySignOp>(one(), x), make<math::CopySignOp>(one(), y));
+          Value sign = times(make<math::CopySignOp>(one(), x),
+                             make<math::CopySignOp>(one(), y));
           first(where(test(P::UNE, x, number(0)), scaled(a, sign)));
         })
         .Case([&](math::PowFOp) { power(op, a); })
@@ -285,12 +310,14 @@ private:
           third(a);
         })
         // Steps: flat wherever they have a derivative.
-        .Case<math::FloorOp, math::CeilOp, math::RoundOp, math::RoundEvenOp, math::TruncOp>(
-            [&](auto) {})
+        .Case<math::FloorOp, math::CeilOp, math::RoundOp, math::RoundEvenOp,
+              math::TruncOp>([&](auto) {})
         .Default([&](Operation *) {
-          known = op->emitError("expected an op that fa-differentiate has a rule for between the "
-                                "score or a captured float and the result, got '")
-                  << op->getName() << "'; write it with others that have one";
+          known =
+              op->emitError("expected an op that fa-differentiate has a rule "
+                            "for between the "
+                            "score or a captured float and the result, got '")
+              << op->getName() << "'; write it with others that have one";
         });
     return known;
   }
@@ -310,7 +337,8 @@ private:
   Value x, y, z; // first and second operand and result of the op at hand
 };
 
-struct DifferentiatePass : public fathom::impl::DifferentiatePassBase<DifferentiatePass> {
+struct DifferentiatePass
+    : public fathom::impl::DifferentiatePassBase<DifferentiatePass> {
   using DifferentiatePassBase::DifferentiatePassBase;
 
   void runOnOperation() override {
@@ -319,13 +347,16 @@ struct DifferentiatePass : public fathom::impl::DifferentiatePassBase<Differenti
       if (ops.empty() || !func.getOps<AttentionGradOp>().empty())
         continue;
       if (ops.size() > 1 ||
-          !llvm::equal(func.front().getTerminator()->getOperands(), ops[0].getResults())) {
-        func.emitOpError("expected a function that returns o and lse of one fa.attention");
+          !llvm::equal(func.front().getTerminator()->getOperands(),
+                       ops[0].getResults())) {
+        func.emitOpError(
+            "expected a function that returns o and lse of one fa.attention");
         return signalPassFailure();
       }
       if (ops[0].getSoftcap() || ops[0].getAlibi()) {
-        ops[0].emitOpError("expected softcap and alibi as part of the score region; run "
-                           "fa-normalize-variant first");
+        ops[0].emitOpError(
+            "expected softcap and alibi as part of the score region; run "
+            "fa-normalize-variant first");
         return signalPassFailure();
       }
       if (failed(differentiate(func, ops[0])))
@@ -343,12 +374,14 @@ private:
     SmallVector<bool> hasGradient;
     SmallVector<Type> captureGrads;
     for (auto [i, type] : llvm::enumerate(op.getCaptureTypes())) {
-      hasGradient.push_back(captureGradients && isa<FloatType>(getElementTypeOrSelf(type)));
+      hasGradient.push_back(captureGradients &&
+                            isa<FloatType>(getElementTypeOrSelf(type)));
       if (!hasGradient.back())
         continue;
       gradCaptures.push_back(i);
       auto tensor = dyn_cast<RankedTensorType>(type);
-      captureGrads.push_back(tensor ? tensor.clone(acc) : RankedTensorType::get({1}, acc));
+      captureGrads.push_back(tensor ? tensor.clone(acc)
+                                    : RankedTensorType::get({1}, acc));
     }
 
     // dscore first, so that a failure leaves the function as it was.
@@ -364,12 +397,13 @@ private:
     Value dO = append(op.getO());
     Value dLse = lseGrad ? append(op.getLse()) : Value();
     auto grad = AttentionGradOp::create(
-        b, loc, op.getQ().getType(), op.getK().getType(), op.getV().getType(), captureGrads,
-        op.getQ(), op.getK(), op.getV(), op.getO(), op.getLse(), dO, dLse, op.getCaptures(),
-        op.getPacking(), op.getLayoutAttr(), op.getGroupAttr(),
-        b.getDenseI64ArrayAttr(gradCaptures), op.getCaptureNamesAttr(), op.getCausalAttr(),
-        op.getAlignmentAttr(), op.getWindowLeftAttr(), op.getWindowRightAttr(),
-        op.getSoftcapAttr(), op.getAlibiAttr(), op.getScaleAttr());
+        b, loc, op.getQ().getType(), op.getK().getType(), op.getV().getType(),
+        captureGrads, op.getQ(), op.getK(), op.getV(), op.getO(), op.getLse(),
+        dO, dLse, op.getCaptures(), op.getPacking(), op.getLayoutAttr(),
+        op.getGroupAttr(), b.getDenseI64ArrayAttr(gradCaptures),
+        op.getCaptureNamesAttr(), op.getCausalAttr(), op.getAlignmentAttr(),
+        op.getWindowLeftAttr(), op.getWindowRightAttr(), op.getSoftcapAttr(),
+        op.getAlibiAttr(), op.getScaleAttr());
     IRMapping score, mask;
     op.getScore().cloneInto(&grad.getScore(), score);
     op.getMask().cloneInto(&grad.getMask(), mask);
@@ -379,18 +413,21 @@ private:
     SmallVector<Value> results(op.getResults());
     llvm::append_range(results, grad.getResults());
     op->getBlock()->getTerminator()->setOperands(results);
-    func.setType(b.getFunctionType(func.getArgumentTypes(), ValueRange(results).getTypes()));
+    func.setType(b.getFunctionType(func.getArgumentTypes(),
+                                   ValueRange(results).getTypes()));
     variantRemark(func, "fa-differentiate",
                   Twine("joint function: ") +
-                      (op.getScore().empty() ? "the score is unchanged"
-                                             : "dscore derived by reverse mode") +
-                      ", " + Twine(gradCaptures.size()) + " captured gradients" +
-                      (lseGrad ? ", takes dlse" : ""));
+                      (op.getScore().empty()
+                           ? "the score is unchanged"
+                           : "dscore derived by reverse mode") +
+                      ", " + Twine(gradCaptures.size()) +
+                      " captured gradients" + (lseGrad ? ", takes dlse" : ""));
     return success();
   }
 
   /// Fills `dscore` with the reverse of op's score region.
-  LogicalResult reverseScore(AttentionOp op, ArrayRef<bool> hasGradient, Region &dscore) {
+  LogicalResult reverseScore(AttentionOp op, ArrayRef<bool> hasGradient,
+                             Region &dscore) {
     Block &score = op.getScore().front();
     // The new block stands in the op while it is built, so that its ops have a
     // parent with a location and a context.
@@ -407,7 +444,8 @@ private:
     OpBuilder b = OpBuilder::atBlockEnd(block);
     for (Operation &inner : score.without_terminator())
       b.clone(inner, map);
-    LogicalResult r = Reverse(block, hasGradient).run(map.lookup(score.back().getOperand(0)));
+    LogicalResult r =
+        Reverse(block, hasGradient).run(map.lookup(score.back().getOperand(0)));
     home->getBlocks().remove(block);
     dscore.push_back(block);
     return r;

@@ -32,7 +32,8 @@ constexpr int64_t kUnbounded = int64_t(1) << 48;
 class Normalizer {
 public:
   Normalizer(VariantInterface v)
-      : v(v), b(v->getContext()), loc(v->getLoc()), captures(v.getCaptureNames().size()) {}
+      : v(v), b(v->getContext()), loc(v->getLoc()),
+        captures(v.getCaptureNames().size()) {}
 
   void run() {
     if (v.getSoftcap() || v.getAlibi())
@@ -50,15 +51,18 @@ public:
       r.walk([&](DistanceOp d) { expand(d); });
       r.walk([&](math::FPowIOp p) { expand(p); });
     }
-    for (StringRef sugar : {"softcap", "alibi", "causal", "window_left", "window_right"})
+    for (StringRef sugar :
+         {"softcap", "alibi", "causal", "window_left", "window_right"})
       v->removeAttr(sugar);
-    v->setAttr("alignment", AlignmentAttr::get(v->getContext(), Alignment::bottom_right));
+    v->setAttr("alignment",
+               AlignmentAttr::get(v->getContext(), Alignment::bottom_right));
     canonicalizeRegions(v);
     dropEmpty();
   }
 
 private:
-  template <typename Op, typename... Args> Value make(Args &&...args) {
+  template <typename Op, typename... Args>
+  Value make(Args &&...args) {
     return Op::create(b, loc, std::forward<Args>(args)...);
   }
 
@@ -127,14 +131,14 @@ private:
     b.setInsertionPointToStart(block);
     BlockArgument old = block->getArgument(captures);
     Type type = old.getType();
-    Operation *lastOfOld = nullptr;
     Value s = old;
     if (auto cap = v.getSoftcap()) {
       Value c;
       if (auto f = dyn_cast<FloatAttr>(*cap))
         c = make<arith::ConstantOp>(FloatAttr::get(type, f.getValueAsDouble()));
       else
-        c = castFloat(b, loc, block->getArgument(cast<IntegerAttr>(*cap).getInt()), type);
+        c = castFloat(
+            b, loc, block->getArgument(cast<IntegerAttr>(*cap).getInt()), type);
       s = make<arith::MulFOp>(c, make<math::TanhOp>(make<arith::DivFOp>(s, c)));
     }
     if (auto alibi = v.getAlibi()) {
@@ -143,16 +147,19 @@ private:
       SmallVector<Value> at{index[1]};
       if (cast<RankedTensorType>(slopes.getType()).getRank() == 2)
         at.insert(at.begin(), index[0]);
-      Value slope = castFloat(b, loc, make<tensor::ExtractOp>(slopes, at), type);
-      s = make<arith::SubFOp>(s, make<arith::MulFOp>(slope, distance(index[2], index[3], type)));
+      Value slope =
+          castFloat(b, loc, make<tensor::ExtractOp>(slopes, at), type);
+      s = make<arith::SubFOp>(
+          s, make<arith::MulFOp>(slope, distance(index[2], index[3], type)));
     }
     if (isNew) {
       YieldOp::create(b, loc, s);
       return;
     }
-    lastOfOld = s.getDefiningOp();
+    // The ops of the region stand after the new ones.
+    Operation *last = s.getDefiningOp();
     old.replaceUsesWithIf(s, [&](OpOperand &use) {
-      return lastOfOld->isBeforeInBlock(use.getOwner());
+      return last->isBeforeInBlock(use.getOwner());
     });
   }
 
@@ -161,7 +168,8 @@ private:
   void hide(std::optional<int64_t> left, std::optional<int64_t> right) {
     bool isNew = v.getMask().empty();
     Block *block = begin(v.getMask(), 0);
-    isNew ? b.setInsertionPointToEnd(block) : b.setInsertionPoint(&block->back());
+    isNew ? b.setInsertionPointToEnd(block)
+          : b.setInsertionPoint(&block->back());
     auto index = block->getArguments().drop_front(captures);
     Value at = position(index[2]), j = index[3], visible;
     auto both = [&](Value other) {
@@ -186,9 +194,11 @@ private:
   /// A score that is s and a mask that is true need no region.
   void dropEmpty() {
     auto yielded = [](Region &r) { return r.front().back().getOperand(0); };
-    if (Region &r = v.getScore(); !r.empty() && yielded(r) == r.getArgument(captures))
+    if (Region &r = v.getScore();
+        !r.empty() && yielded(r) == r.getArgument(captures))
       clear(r);
-    if (Region &r = v.getMask(); !r.empty() && matchPattern(yielded(r), m_One()))
+    if (Region &r = v.getMask();
+        !r.empty() && matchPattern(yielded(r), m_One()))
       clear(r);
   }
   static void clear(Region &r) {
@@ -215,10 +225,13 @@ struct NormalizeVariantPass
       else if (auto op = dyn_cast<AttentionGradOp>(*v))
         dqk = cast<RankedTensorType>(op.getQ().getType()).getShape().back();
       if (dqk && !v.getScale())
-        v->setAttr("scale", Builder(v->getContext()).getF64FloatAttr(1 / std::sqrt(double(dqk))));
+        v->setAttr("scale", Builder(v->getContext())
+                                .getF64FloatAttr(1 / std::sqrt(double(dqk))));
       variantRemark(v, "fa-normalize-variant",
-                    Twine("score ") + (v.getScore().empty() ? "unchanged" : "as a region") +
-                        ", mask " + (v.getMask().empty() ? "none" : "as a region"));
+                    Twine("score ") +
+                        (v.getScore().empty() ? "unchanged" : "as a region") +
+                        ", mask " +
+                        (v.getMask().empty() ? "none" : "as a region"));
     });
   }
 };

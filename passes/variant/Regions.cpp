@@ -15,7 +15,8 @@ void fathom::canonicalizeRegions(Operation *variant) {
   MLIRContext *context = variant->getContext();
   RewritePatternSet patterns(context);
   for (StringRef dialect : {"arith", "math", "tensor"})
-    for (RegisteredOperationName op : context->getRegisteredOperationsByDialect(dialect))
+    for (RegisteredOperationName op :
+         context->getRegisteredOperationsByDialect(dialect))
       op.getCanonicalizationPatterns(patterns, context);
   FrozenRewritePatternSet frozen(std::move(patterns));
   IRRewriter rewriter(context);
@@ -30,7 +31,8 @@ void fathom::canonicalizeRegions(Operation *variant) {
 }
 
 Value fathom::castFloat(OpBuilder &b, Location loc, Value v, Type type) {
-  unsigned from = v.getType().getIntOrFloatBitWidth(), to = type.getIntOrFloatBitWidth();
+  unsigned from = v.getType().getIntOrFloatBitWidth(),
+           to = type.getIntOrFloatBitWidth();
   if (v.getType() == type)
     return v;
   if (from < to)
@@ -42,5 +44,7 @@ Value fathom::castFloat(OpBuilder &b, Location loc, Value v, Type type) {
 }
 
 void fathom::variantRemark(Operation *op, StringRef pass, const Twine &what) {
-  remark::passed(op->getLoc(), remark::RemarkOpts::name(pass).category("fathom")) << what.str();
+  remark::passed(op->getLoc(),
+                 remark::RemarkOpts::name(pass).category("fathom"))
+      << what.str();
 }

@@ -13,10 +13,12 @@ namespace fathom {
 void canonicalizeRegions(mlir::Operation *variant);
 
 /// `v`, a float, in type `type`.
-mlir::Value castFloat(mlir::OpBuilder &b, mlir::Location loc, mlir::Value v, mlir::Type type);
+mlir::Value castFloat(mlir::OpBuilder &b, mlir::Location loc, mlir::Value v,
+                      mlir::Type type);
 
 /// Remarks that `pass` did `what` to `op`.
-void variantRemark(mlir::Operation *op, llvm::StringRef pass, const llvm::Twine &what);
+void variantRemark(mlir::Operation *op, llvm::StringRef pass,
+                   const llvm::Twine &what);
 
 } // namespace fathom
 

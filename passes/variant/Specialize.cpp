@@ -26,7 +26,8 @@ namespace {
 Type widened(Type t, FloatType acc) {
   if (t.isF32())
     return acc;
-  if (auto tensor = dyn_cast<RankedTensorType>(t); tensor && tensor.getElementType().isF32())
+  if (auto tensor = dyn_cast<RankedTensorType>(t);
+      tensor && tensor.getElementType().isF32())
     return tensor.clone(acc);
   return t;
 }
@@ -36,7 +37,8 @@ LogicalResult widenRegion(Region &region, FloatType acc) {
   for (BlockArgument a : region.getArguments())
     a.setType(widened(a.getType(), acc));
   for (Operation &op : llvm::make_early_inc_range(region.front())) {
-    if (auto constant = dyn_cast<arith::ConstantOp>(op); constant && constant.getType().isF32()) {
+    if (auto constant = dyn_cast<arith::ConstantOp>(op);
+        constant && constant.getType().isF32()) {
       double value = cast<FloatAttr>(constant.getValue()).getValueAsDouble();
       constant.setValueAttr(FloatAttr::get(acc, value));
     }
@@ -55,7 +57,8 @@ LogicalResult widenRegion(Region &region, FloatType acc) {
   return success();
 }
 
-struct SpecializePass : public fathom::impl::SpecializePassBase<SpecializePass> {
+struct SpecializePass
+    : public fathom::impl::SpecializePassBase<SpecializePass> {
   using SpecializePassBase::SpecializePassBase;
 
   void runOnOperation() override {
@@ -63,7 +66,8 @@ struct SpecializePass : public fathom::impl::SpecializePassBase<SpecializePass> 
     if (variants.empty() && variant.empty())
       return;
     FailureOr<VariantOp> chosen = choose(variants);
-    if (failed(chosen) || failed(checkOptions()) || failed(instantiate(*chosen)))
+    if (failed(chosen) || failed(checkOptions()) ||
+        failed(instantiate(*chosen)))
       return signalPassFailure();
     for (VariantOp v : variants)
       v.erase();
@@ -80,10 +84,13 @@ private:
       names += (names.empty() ? "" : ", ") + v.getSymName().str();
     }
     if (variant.empty())
-      return emitError(getOperation().getLoc(), "expected option variant=NAME, as the module has several: ")
+      return emitError(
+                 getOperation().getLoc(),
+                 "expected option variant=NAME, as the module has several: ")
              << names;
     return emitError(getOperation().getLoc(), "expected option variant to be ")
-           << (names.empty() ? "empty, as the module has no fa.variant" : "one of [" + names + "]")
+           << (names.empty() ? "empty, as the module has no fa.variant"
+                             : "one of [" + names + "]")
            << ", got '" << variant << "'";
   }
 
@@ -97,26 +104,32 @@ private:
                   .Default(nullptr);
     Location loc = getOperation().getLoc();
     if (!dtypeOf)
-      return emitError(loc, "expected option dtype to be one of [f64, f32, bf16, f16], got '")
+      return emitError(loc, "expected option dtype to be one of [f64, f32, "
+                            "bf16, f16], got '")
              << dtype << "'";
     auto l = symbolizeLayout(layout);
     if (!l)
-      return emitError(loc, "expected option layout to be one of [bshd, bhsd, packed], got '")
+      return emitError(loc, "expected option layout to be one of [bshd, bhsd, "
+                            "packed], got '")
              << layout << "'";
     layoutOf = *l;
     dqk = headDimQK;
     dv = headDimV == 0 ? dqk : headDimV;
     if (dqk < 1 || dqk > 512)
-      return emitError(loc, "expected option head-dim-qk from 1 to 512, got ") << dqk;
+      return emitError(loc, "expected option head-dim-qk from 1 to 512, got ")
+             << dqk;
     if (dv < 1 || dv > 512)
-      return emitError(loc, "expected option head-dim-v from 1 to 512, got ") << dv;
+      return emitError(loc, "expected option head-dim-v from 1 to 512, got ")
+             << dv;
     if (group < 1)
-      return emitError(loc, "expected option group of at least 1, got ") << group.getValue();
+      return emitError(loc, "expected option group of at least 1, got ")
+             << group.getValue();
     return success();
   }
 
   RankedTensorType tensor(int64_t headDim) {
-    SmallVector<int64_t> shape(layoutOf == Layout::packed ? 2 : 3, ShapedType::kDynamic);
+    SmallVector<int64_t> shape(layoutOf == Layout::packed ? 2 : 3,
+                               ShapedType::kDynamic);
     shape.push_back(headDim);
     return RankedTensorType::get(shape, dtypeOf);
   }
@@ -132,7 +145,8 @@ private:
     bool packed = layoutOf == Layout::packed;
     SmallVector<Type> inputs{tensor(dqk), tensor(dqk), tensor(dv)};
     if (packed) {
-      Type offsets = RankedTensorType::get({ShapedType::kDynamic}, b.getI32Type());
+      Type offsets =
+          RankedTensorType::get({ShapedType::kDynamic}, b.getI32Type());
       inputs.append({offsets, offsets, b.getIndexType(), b.getIndexType()});
     }
     size_t firstCapture = inputs.size();
@@ -149,17 +163,19 @@ private:
     b.setInsertionPointToStart(entry);
     ValueRange args = entry->getArguments();
     auto attention = AttentionOp::create(
-        b, v.getLoc(), o, lse, args[0], args[1], args[2], args.drop_front(firstCapture),
-        args.slice(3, firstCapture - 3), LayoutAttr::get(&getContext(), layoutOf),
-        b.getI64IntegerAttr(group), v.getCaptureNamesAttr(), v.getCausalAttr(),
-        v.getAlignmentAttr(), v.getWindowLeftAttr(), v.getWindowRightAttr(), v.getSoftcapAttr(),
+        b, v.getLoc(), o, lse, args[0], args[1], args[2],
+        args.drop_front(firstCapture), args.slice(3, firstCapture - 3),
+        LayoutAttr::get(&getContext(), layoutOf), b.getI64IntegerAttr(group),
+        v.getCaptureNamesAttr(), v.getCausalAttr(), v.getAlignmentAttr(),
+        v.getWindowLeftAttr(), v.getWindowRightAttr(), v.getSoftcapAttr(),
         v.getAlibiAttr(), v.getScaleAttr());
     attention.getScore().takeBody(v.getScore());
     attention.getMask().takeBody(v.getMask());
     func::ReturnOp::create(b, v.getLoc(), attention.getResults());
     variantRemark(func, "fa-specialize",
-                  "made an instance: " + dtype + ", head dims " + Twine(dqk) + " and " + Twine(dv) +
-                      ", group " + Twine(group) + ", layout " + layout);
+                  "made an instance: " + dtype + ", head dims " + Twine(dqk) +
+                      " and " + Twine(dv) + ", group " + Twine(group) +
+                      ", layout " + layout);
     return success();
   }
 

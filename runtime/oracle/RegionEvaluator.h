@@ -27,24 +27,26 @@ struct Point {
 };
 
 /// A derivative by one captured entry; `entry` counts in row-major order.
-template <typename T> struct Contribution {
+template <typename T>
+struct Contribution {
   unsigned capture;
   int64_t entry;
   T value;
 };
-template <typename T> using Contributions = llvm::SmallVector<Contribution<T>, 4>;
+template <typename T>
+using Contributions = llvm::SmallVector<Contribution<T>, 4>;
 
 /// One step of a RegionProgram; registers are numbered apart for floats and
 /// integers.
 struct Instruction {
   enum class Code : uint8_t;
   Code code{};
-  uint8_t width = 64;                     // of the integers it works on
+  uint8_t width = 64;                         // of the integers it works on
   const llvm::fltSemantics *narrow = nullptr; // results are rounded to it
   int32_t dst = 0, a = 0, b = 0, c = 0;
-  int64_t imm = 0;                        // predicate, capture, offset
-  double value = 0;                       // constant
-  llvm::SmallVector<int32_t, 2> indices;  // of extract and contribute
+  int64_t imm = 0;                       // predicate, capture, offset
+  double value = 0;                      // constant
+  llvm::SmallVector<int32_t, 2> indices; // of extract and contribute
 };
 
 /// A score, mask or dscore region as a list of instructions on T (float,
@@ -54,14 +56,17 @@ struct Instruction {
 /// Derivatives: max and min follow the operand they take, and the mean of both
 /// where they are equal; |x| has derivative 0 at 0; rounding is differentiated
 /// as the identity when it is a cast and as 0 when it is an op (floor, ...).
-template <typename T> class RegionProgram {
+template <typename T>
+class RegionProgram {
 public:
   /// Fails with a diagnostic on an op it can't evaluate.
-  static llvm::FailureOr<RegionProgram> compile(VariantInterface variant, mlir::Region &region);
+  static llvm::FailureOr<RegionProgram> compile(VariantInterface variant,
+                                                mlir::Region &region);
 
   /// The yielded float. `floats` are the float arguments (s, or s and ds);
   /// what the region contributes is appended to `contributed`.
-  T evaluate(llvm::ArrayRef<T> floats, const Point &at, llvm::ArrayRef<CapturedArray> captures,
+  T evaluate(llvm::ArrayRef<T> floats, const Point &at,
+             llvm::ArrayRef<CapturedArray> captures,
              Contributions<T> *contributed = nullptr) const;
 
   /// The yielded i1.
@@ -69,8 +74,8 @@ public:
 
   /// The yielded float and its derivative by the first float argument;
   /// appends the derivatives by every captured float it read.
-  T differentiate(T s, const Point &at, llvm::ArrayRef<CapturedArray> captures, T &ds,
-                  Contributions<T> &byCapture) const;
+  T differentiate(T s, const Point &at, llvm::ArrayRef<CapturedArray> captures,
+                  T &ds, Contributions<T> &byCapture) const;
 
 private:
   struct Frame;
@@ -89,11 +94,12 @@ private:
 
 /// A variant bound to its captured operands. `Sugar` is applied here in plain
 /// C++: softcap, alibi, then the score region; causal, window and mask region.
-template <typename T> class VariantEvaluator {
+template <typename T>
+class VariantEvaluator {
 public:
   /// `captures` stand in the variant's order; their data must outlive this.
-  static llvm::FailureOr<VariantEvaluator> create(VariantInterface variant,
-                                                  llvm::ArrayRef<CapturedArray> captures);
+  static llvm::FailureOr<VariantEvaluator>
+  create(VariantInterface variant, llvm::ArrayRef<CapturedArray> captures);
 
   bool visible(const Point &at) const;
 
@@ -105,13 +111,15 @@ public:
   T score(T s, const Point &at, T &ds, Contributions<T> &byCapture) const;
 
 private:
-  int64_t offset(const Point &at) const { return topLeft ? 0 : at.seqlenK - at.seqlenQ; }
+  int64_t offset(const Point &at) const {
+    return topLeft ? 0 : at.seqlenK - at.seqlenQ;
+  }
 
   std::optional<RegionProgram<T>> scoreProgram, maskProgram;
   llvm::SmallVector<CapturedArray> captures;
   bool topLeft = false;
-  std::optional<int64_t> left, right;      // visible keys, inclusive
-  std::optional<double> softcap;           // as a constant
+  std::optional<int64_t> left, right; // visible keys, inclusive
+  std::optional<double> softcap;      // as a constant
   std::optional<unsigned> softcapCapture, alibiCapture;
 };
 

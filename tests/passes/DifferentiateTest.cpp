@@ -36,7 +36,6 @@ public:
   std::string variant(size_t must) {
     std::string sugar = randomSugar();
     floats = {"%s", "%scalar"};
-    bools = {};
     indexes = {"%h", "%i", "%j"};
     body = "";
     next = 0;
@@ -54,15 +53,18 @@ public:
       std::string visible = compareIndexes();
       for (int n = pick(0, 2); n > 0; --n) {
         std::string other = compareIndexes();
-        visible = value(coin() ? "arith.andi" : "arith.ori", {visible, other}, "i1");
+        visible =
+            value(coin() ? "arith.andi" : "arith.ori", {visible, other}, "i1");
       }
-      mask = "mask (%b: index, %h: index, %i: index, %j: index) {\n" + body + "  fa.yield " +
-             visible + " : i1\n}\n";
+      mask = "mask (%b: index, %h: index, %i: index, %j: index) {\n" + body +
+             "  fa.yield " + visible + " : i1\n}\n";
     }
-    return "fa.variant @v(%scalar: f32, %slopes: tensor<?xf32>, %bias: tensor<?x?xbf16>, %count: "
+    return "fa.variant @v(%scalar: f32, %slopes: tensor<?xf32>, %bias: "
+           "tensor<?x?xbf16>, %count: "
            "tensor<?xi32>) " +
-           sugar + "\nscore (%s: f32, %b: index, %h: index, %i: index, %j: index) {\n" + score +
-           "  fa.yield " + result + " : f32\n}\n" + mask;
+           sugar +
+           "\nscore (%s: f32, %b: index, %h: index, %i: index, %j: index) {\n" +
+           score + "  fa.yield " + result + " : f32\n}\n" + mask;
   }
 
 private:
@@ -75,7 +77,8 @@ private:
     return coin() ? floats.back() : floats[random() % floats.size()];
   }
 
-  std::string value(const std::string &op, std::vector<std::string> operands, std::string type) {
+  std::string value(const std::string &op, std::vector<std::string> operands,
+                    std::string type) {
     std::string name = "%v" + std::to_string(next++);
     body += "  " + name + " = " + op;
     for (size_t n = 0; n < operands.size(); ++n)
@@ -94,26 +97,31 @@ private:
     return value("arith.constant " + std::to_string(v), {}, "index");
   }
   std::string compareIndexes() {
-    static const char *ops[] = {"slt", "sle", "sgt", "sge", "eq", "ne", "ult", "uge"};
+    static const char *ops[] = {"slt", "sle", "sgt", "sge",
+                                "eq",  "ne",  "ult", "uge"};
     std::string a = arithmetic(), b = coin() ? arithmetic() : index(pick(0, 6));
-    return value(std::string("arith.cmpi ") + ops[random() % 8] + ",", {a, b}, "index");
+    return value(std::string("arith.cmpi ") + ops[random() % 8] + ",", {a, b},
+                 "index");
   }
   std::string arithmetic() {
-    static const char *ops[] = {"arith.addi",  "arith.subi",  "arith.muli", "arith.minsi",
-                                "arith.maxsi", "arith.remsi", "arith.divsi"};
+    static const char *ops[] = {"arith.addi",  "arith.subi",  "arith.muli",
+                                "arith.minsi", "arith.maxsi", "arith.remsi",
+                                "arith.divsi"};
     std::string a = indexes[random() % indexes.size()];
     if (coin())
       return a;
     if (pick(0, 5) == 0)
       return value(coin() ? "fa.seqlen_q" : "fa.seqlen_k", {}, "index");
     size_t op = random() % 7;
-    std::string b = op < 5 ? indexes[random() % indexes.size()] : index(pick(1, 4));
+    std::string b =
+        op < 5 ? indexes[random() % indexes.size()] : index(pick(1, 4));
     std::string r = value(ops[op], {a, b}, "index");
     indexes.push_back(r);
     return r;
   }
   std::string compareFloats(const std::string &a) {
-    static const char *ops[] = {"olt", "ole", "ogt", "oge", "ult", "uge", "une"};
+    static const char *ops[] = {"olt", "ole", "ogt", "oge",
+                                "ult", "uge", "une"};
     return value(std::string("arith.cmpf ") + ops[random() % 7] + ",",
                  {a, coin() ? randomNumber() : anyFloat()}, "f32");
   }
@@ -141,45 +149,70 @@ private:
     if (!rules.empty())
       return rules;
     auto add = [&](Rule r) { rules.push_back(std::move(r)); };
-    for (const char *op : {"arith.addf", "arith.subf", "arith.mulf", "arith.minimumf",
-                           "arith.maximumf", "arith.minnumf", "arith.maxnumf", "math.copysign"})
+    for (const char *op :
+         {"arith.addf", "arith.subf", "arith.mulf", "arith.minimumf",
+          "arith.maximumf", "arith.minnumf", "arith.maxnumf", "math.copysign"})
       for (bool swap : {false, true})
         add([=, this](std::string x) {
           std::string y = coin() ? anyFloat() : randomNumber();
           return swap ? f(op, {y, x}) : f(op, {x, y});
         });
     for (const char *op : {"arith.divf", "arith.remf"}) {
-      add([=, this](std::string x) { return f(op, {x, positive(anyFloat())}); });
-      add([=, this](std::string x) { return f(op, {anyFloat(), positive(x)}); });
+      add([=, this](std::string x) {
+        return f(op, {x, positive(anyFloat())});
+      });
+      add([=, this](std::string x) {
+        return f(op, {anyFloat(), positive(x)});
+      });
     }
-    for (const char *op : {"arith.negf", "math.absf", "math.sin", "math.cos", "math.tanh",
-                           "math.erf", "math.erfc", "math.atan", "math.asinh"})
+    for (const char *op :
+         {"arith.negf", "math.absf", "math.sin", "math.cos", "math.tanh",
+          "math.erf", "math.erfc", "math.atan", "math.asinh"})
       add([=, this](std::string x) { return f(op, {x}); });
     // These grow fast: on a bounded argument.
-    for (const char *op : {"math.exp", "math.exp2", "math.expm1", "math.sinh", "math.cosh"})
-      add([=, this](std::string x) { return f(op, {f("arith.mulf", {small(x), number(3)})}); });
+    for (const char *op :
+         {"math.exp", "math.exp2", "math.expm1", "math.sinh", "math.cosh"})
+      add([=, this](std::string x) {
+        return f(op, {f("arith.mulf", {small(x), number(3)})});
+      });
     for (const char *op : {"math.asin", "math.acos", "math.atanh", "math.tan"})
       add([=, this](std::string x) { return f(op, {small(x)}); });
-    for (const char *op : {"math.log", "math.log2", "math.log10", "math.sqrt", "math.rsqrt",
-                           "math.cbrt"}) {
+    for (const char *op : {"math.log", "math.log2", "math.log10", "math.sqrt",
+                           "math.rsqrt", "math.cbrt"}) {
       add([=, this](std::string x) { return f(op, {positive(x)}); });
       add([=, this](std::string x) { return guarded(op, x); });
     }
     add([this](std::string x) { return f("math.log1p", {positive(x, -0.5)}); });
     add([this](std::string x) { return f("math.acosh", {positive(x, 1.25)}); });
-    add([this](std::string x) { return f("math.atan2", {x, positive(anyFloat())}); });
-    add([this](std::string x) { return f("math.atan2", {anyFloat(), positive(x)}); });
-    add([this](std::string x) { return f("math.powf", {positive(x), small(anyFloat())}); });
-    add([this](std::string x) { return f("math.powf", {positive(anyFloat()), small(x)}); });
-    add([this](std::string x) { return f("math.powf", {x, number(pick(0, 3))}); });
+    add([this](std::string x) {
+      return f("math.atan2", {x, positive(anyFloat())});
+    });
+    add([this](std::string x) {
+      return f("math.atan2", {anyFloat(), positive(x)});
+    });
+    add([this](std::string x) {
+      return f("math.powf", {positive(x), small(anyFloat())});
+    });
+    add([this](std::string x) {
+      return f("math.powf", {positive(anyFloat()), small(x)});
+    });
+    add([this](std::string x) {
+      return f("math.powf", {x, number(pick(0, 3))});
+    });
     add([this](std::string x) {
       return value("math.fpowi", {positive(x), smallInteger()}, "f32, i32");
     });
-    add([this](std::string x) { return f("math.fma", {x, anyFloat(), small(anyFloat())}); });
-    add([this](std::string x) { return f("math.fma", {anyFloat(), randomNumber(), x}); });
-    for (const char *op :
-         {"math.floor", "math.ceil", "math.round", "math.roundeven", "math.trunc"})
-      add([=, this](std::string x) { return f("arith.addf", {f(op, {x}), anyFloat()}); });
+    add([this](std::string x) {
+      return f("math.fma", {x, anyFloat(), small(anyFloat())});
+    });
+    add([this](std::string x) {
+      return f("math.fma", {anyFloat(), randomNumber(), x});
+    });
+    for (const char *op : {"math.floor", "math.ceil", "math.round",
+                           "math.roundeven", "math.trunc"})
+      add([=, this](std::string x) {
+        return f("arith.addf", {f(op, {x}), anyFloat()});
+      });
     add([this](std::string x) {
       return value("arith.select", {compareFloats(x), anyFloat(), x}, "f32");
     });
@@ -188,32 +221,41 @@ private:
     });
     add([this](std::string x) { // through integers: derivative 0
       std::string n = value("arith.fptosi", {small(x)}, "f32 to i32");
-      return f("arith.addf", {value("arith.sitofp", {n}, "i32 to f32"), anyFloat()});
+      return f("arith.addf",
+               {value("arith.sitofp", {n}, "i32 to f32"), anyFloat()});
     });
     add([this](std::string x) {
       std::string n = value("arith.fptoui", {positive(small(x))}, "f32 to i32");
       return f("arith.addf", {value("arith.uitofp", {n}, "i32 to f32"), x});
     });
-    add([this](std::string x) { return f("arith.mulf", {x, value("fa.distance %i, %j", {}, "f32")}); });
     add([this](std::string x) {
-      return f("arith.mulf", {x, value("tensor.extract %slopes[%h]", {}, "tensor<?xf32>")});
+      return f("arith.mulf", {x, value("fa.distance %i, %j", {}, "f32")});
     });
-    add([this](std::string x) { // a captured bf16 table, at an index that repeats
+    add([this](std::string x) {
+      return f("arith.mulf",
+               {x, value("tensor.extract %slopes[%h]", {}, "tensor<?xf32>")});
+    });
+    add([this](
+            std::string x) { // a captured bf16 table, at an index that repeats
       std::string zero = index(0);
-      std::string t = value("tensor.extract %bias[" + (coin() ? std::string("%i") : zero) + ", %j]",
+      std::string t = value("tensor.extract %bias[" +
+                                (coin() ? std::string("%i") : zero) + ", %j]",
                             {}, "tensor<?x?xbf16>");
       return f("arith.addf", {x, value("arith.extf", {t}, "bf16 to f32")});
     });
     add([this](std::string x) { // computed in bf16
       std::string n = value("arith.truncf", {small(x)}, "f32 to bf16");
-      std::string t = value("tensor.extract %bias[%i, %j]", {}, "tensor<?x?xbf16>");
-      std::string m = value(coin() ? "arith.mulf" : "arith.subf", {n, t}, "bf16");
+      std::string t =
+          value("tensor.extract %bias[%i, %j]", {}, "tensor<?x?xbf16>");
+      std::string m =
+          value(coin() ? "arith.mulf" : "arith.subf", {n, t}, "bf16");
       return value("arith.extf", {m}, "bf16 to f32");
     });
     add([this](std::string x) { // in f64 and back
       std::string w = value("arith.extf", {x}, "f32 to f64");
       std::string m = value("arith.mulf", {w, w}, "f64");
-      return value("arith.truncf", {value("math.tanh", {m}, "f64")}, "f64 to f32");
+      return value("arith.truncf", {value("math.tanh", {m}, "f64")},
+                   "f64 to f32");
     });
     return rules;
   }
@@ -237,7 +279,8 @@ private:
     if (coin())
       s += "top_left ";
     if (pick(0, 2) == 0)
-      s += "window(left = " + std::to_string(pick(0, 4)) + (coin() ? ", right = 1) " : ") ");
+      s += "window(left = " + std::to_string(pick(0, 4)) +
+           (coin() ? ", right = 1) " : ") ");
     int cap = pick(0, 3);
     if (cap == 0)
       s += "softcap(1.5) ";
@@ -250,7 +293,7 @@ private:
 
   std::mt19937_64 &random;
   std::vector<Rule> rules;
-  std::vector<std::string> floats, bools, indexes;
+  std::vector<std::string> floats, indexes;
   std::string body;
   size_t steps = 0;
   int next = 0;
@@ -265,7 +308,8 @@ struct Arrays {
     for (int64_t n = 0; n < kH; ++n)
       slopes.push_back(d(random));
     for (int64_t n = 0; n < kSq * kSk; ++n)
-      bias.push_back(std::ldexp(std::round(std::ldexp(d(random), 6)), -6)); // fits in bf16
+      bias.push_back(
+          std::ldexp(std::round(std::ldexp(d(random), 6)), -6)); // fits in bf16
     count = {0, 1, 3};
     captures = {{scalar.data(), {}, {}},
                 {slopes.data(), {kH}, {1}},
@@ -332,7 +376,8 @@ protected:
 };
 
 /// The program of a region, or none for an empty region, which changes nothing.
-std::optional<RegionProgram<double>> programOf(VariantInterface op, mlir::Region &region) {
+std::optional<RegionProgram<double>> programOf(VariantInterface op,
+                                               mlir::Region &region) {
   if (region.empty())
     return std::nullopt;
   return *RegionProgram<double>::compile(op, region);
@@ -340,7 +385,8 @@ std::optional<RegionProgram<double>> programOf(VariantInterface op, mlir::Region
 
 using Sums = std::map<std::pair<unsigned, int64_t>, double>;
 
-template <typename T> Sums sum(const Contributions<T> &c, double factor) {
+template <typename T>
+Sums sum(const Contributions<T> &c, double factor) {
   Sums sums;
   for (auto &[capture, entry, v] : c)
     sums[{capture, entry}] += factor * (double)v;
@@ -360,7 +406,8 @@ TEST_F(Differentiate, RandomProgramsAgreeWithDualNumbers) {
   for (int p = 0; p < programs && !HasFailure(); ++p) {
     bool f64 = p % 4 != 3;
     std::string text = generator.variant(p);
-    SCOPED_TRACE("seed " + std::to_string(seed) + ", program " + std::to_string(p) + "\n" + text);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", program " +
+                 std::to_string(p) + "\n" + text);
     ASSERT_NO_FATAL_FAILURE(load(text, f64 ? "f64" : "f32"));
     if (p % 10 == 0)
       ASSERT_NO_FATAL_FAILURE(expectStable());
@@ -373,10 +420,15 @@ TEST_F(Differentiate, RandomProgramsAgreeWithDualNumbers) {
 
     int before = compared;
     for (int n = 0; n < points; ++n) {
-      Point at{(int64_t)(random() % kB), (int64_t)(random() % kH), (int64_t)(random() % kSq),
-               (int64_t)(random() % kSk), kSq, kSk};
+      Point at{(int64_t)(random() % kB),
+               (int64_t)(random() % kH),
+               (int64_t)(random() % kSq),
+               (int64_t)(random() % kSk),
+               kSq,
+               kSk};
       double s = normal(random), g = normal(random), byS;
-      ASSERT_EQ(exact->visible(at), !maskOf || maskOf->test(at, arrays.captures));
+      ASSERT_EQ(exact->visible(at),
+                !maskOf || maskOf->test(at, arrays.captures));
       visible += exact->visible(at);
 
       Contributions<double> duals;
@@ -396,19 +448,24 @@ TEST_F(Differentiate, RandomProgramsAgreeWithDualNumbers) {
         continue;
       ++compared;
 
-      double tolerance = f64 ? 1e-7 : 1e-4; // constants of an f32 instance are rounded to f32
-      double normalized = scoreOf ? scoreOf->evaluate({s}, at, arrays.captures) : s;
+      double tolerance =
+          f64 ? 1e-7 : 1e-4; // constants of an f32 instance are rounded to f32
+      double normalized =
+          scoreOf ? scoreOf->evaluate({s}, at, arrays.captures) : s;
       ASSERT_NEAR(normalized, value, tolerance * (1 + std::abs(value)));
       Contributions<double> contributed;
-      double ds = dscore ? dscore->evaluate({s, g}, at, arrays.captures, &contributed) : g;
+      double ds =
+          dscore ? dscore->evaluate({s, g}, at, arrays.captures, &contributed)
+                 : g;
       Sums got = sum(contributed, 1);
       got[{~0u, 0}] = ds;
       for (auto &[entry, v] : got)
         expected.try_emplace(entry, 0);
       for (auto &[entry, v] : expected)
         ASSERT_NEAR(got[entry], v, tolerance * (1 + std::abs(v)))
-            << "capture " << (int)entry.first << " entry " << entry.second << " at s = " << s
-            << " b, h, i, j = " << at.b << " " << at.h << " " << at.i << " " << at.j;
+            << "capture " << (int)entry.first << " entry " << entry.second
+            << " at s = " << s << " b, h, i, j = " << at.b << " " << at.h << " "
+            << at.i << " " << at.j;
     }
     withPoints += compared > before;
   }
@@ -433,29 +490,36 @@ TEST_F(Differentiate, TiesFollowOneConvention) {
            {"%r = arith.minimumf %z, %s : f32", 0, 0.5},
            {"%r = arith.maxnumf %s, %z : f32", 0, 0.5},
            {"%r = arith.minnumf %z, %s : f32", 0, 0.5},
-           {"%n = arith.divf %z, %z : f32  %r = arith.maxnumf %n, %s : f32", 0, 1},
-           {"%n = arith.divf %z, %z : f32  %r = arith.minnumf %s, %n : f32", 0, 1},
+           {"%n = arith.divf %z, %z : f32  %r = arith.maxnumf %n, %s : f32", 0,
+            1},
+           {"%n = arith.divf %z, %z : f32  %r = arith.minnumf %s, %n : f32", 0,
+            1},
            {"%r = arith.maximumf %s, %s : f32", 0, 1},
            {"%r = math.absf %s : f32", 0, 0},
            {"%r = math.copysign %s, %z : f32", 0, 0},
            {"%r = math.powf %s, %z : f32", 0, 0},
-           {"%n = arith.constant 3.0 : f32  %r = math.powf %s, %n : f32", -2, 12},
+           {"%n = arith.constant 3.0 : f32  %r = math.powf %s, %n : f32", -2,
+            12},
            {"%m = arith.maximumf %s, %z : f32  %r = math.sqrt %m : f32", -1, 0},
            {"%a = math.absf %s : f32  %r = math.sqrt %a : f32", 4, 0.25},
-           {"%l = math.log %s : f32  %m = arith.mulf %l, %s : f32  %c = arith.cmpf ogt, %s, %z : f32 "
+           {"%l = math.log %s : f32  %m = arith.mulf %l, %s : f32  %c = "
+            "arith.cmpf ogt, %s, %z : f32 "
             "%r = arith.select %c, %m, %z : f32",
             0, 0},
-           {"%l = math.log %s : f32  %m = arith.mulf %l, %s : f32  %c = arith.cmpf ogt, %s, %z : f32 "
+           {"%l = math.log %s : f32  %m = arith.mulf %l, %s : f32  %c = "
+            "arith.cmpf ogt, %s, %z : f32 "
             "%r = arith.select %c, %m, %z : f32",
             1, 1},
            // One value reaches the result on both ways.
-           {"%q = math.sqrt %s : f32  %c = arith.cmpf ogt, %s, %z : f32  %n = arith.negf %q : f32 "
+           {"%q = math.sqrt %s : f32  %c = arith.cmpf ogt, %s, %z : f32  %n = "
+            "arith.negf %q : f32 "
             "%r = arith.select %c, %q, %n : f32",
             0.25, 1},
        }) {
     SCOPED_TRACE(c.body);
     ASSERT_NO_FATAL_FAILURE(
-        load(std::string("fa.variant @v()\nscore (%s: f32, %b: index, %h: index, %i: index, %j: "
+        load(std::string("fa.variant @v()\nscore (%s: f32, %b: index, %h: "
+                         "index, %i: index, %j: "
                          "index) {\n%z = arith.constant 0.0 : f32\n") +
                  c.body + "\nfa.yield %r : f32\n}",
              "f64"));
@@ -477,51 +541,77 @@ TEST_F(Differentiate, DualNumbersAgreeWithDifferences) {
     double x, y;
   };
   for (Case c : std::initializer_list<Case>{
-           {"math.exp %s", .3, 0},          {"math.exp2 %s", .3, 0},
-           {"math.expm1 %s", .3, 0},        {"math.log %s", .3, 0},
-           {"math.log2 %s", .3, 0},         {"math.log10 %s", .3, 0},
-           {"math.log1p %s", .3, 0},        {"math.sqrt %s", .3, 0},
-           {"math.rsqrt %s", .3, 0},        {"math.cbrt %s", -.3, 0},
-           {"math.sin %s", .3, 0},          {"math.cos %s", .3, 0},
-           {"math.tan %s", .3, 0},          {"math.asin %s", .3, 0},
-           {"math.acos %s", .3, 0},         {"math.atan %s", .3, 0},
-           {"math.sinh %s", .3, 0},         {"math.cosh %s", .3, 0},
-           {"math.tanh %s", .3, 0},         {"math.asinh %s", .3, 0},
-           {"math.acosh %s", 1.3, 0},       {"math.atanh %s", .3, 0},
-           {"math.erf %s", .3, 0},          {"math.erfc %s", .3, 0},
-           {"math.absf %s", -.3, 0},        {"arith.negf %s", .3, 0},
-           {"arith.addf %s, %y", .3, .7},   {"arith.subf %y, %s", .3, .7},
-           {"arith.mulf %s, %y", .3, .7},   {"arith.divf %y, %s", .3, .7},
-           {"arith.divf %s, %y", .3, .7},   {"arith.remf %s, %y", 2.3, .7},
-           {"arith.remf %y, %s", .3, .7},   {"math.powf %s, %y", .3, .7},
+           {"math.exp %s", .3, 0},
+           {"math.exp2 %s", .3, 0},
+           {"math.expm1 %s", .3, 0},
+           {"math.log %s", .3, 0},
+           {"math.log2 %s", .3, 0},
+           {"math.log10 %s", .3, 0},
+           {"math.log1p %s", .3, 0},
+           {"math.sqrt %s", .3, 0},
+           {"math.rsqrt %s", .3, 0},
+           {"math.cbrt %s", -.3, 0},
+           {"math.sin %s", .3, 0},
+           {"math.cos %s", .3, 0},
+           {"math.tan %s", .3, 0},
+           {"math.asin %s", .3, 0},
+           {"math.acos %s", .3, 0},
+           {"math.atan %s", .3, 0},
+           {"math.sinh %s", .3, 0},
+           {"math.cosh %s", .3, 0},
+           {"math.tanh %s", .3, 0},
+           {"math.asinh %s", .3, 0},
+           {"math.acosh %s", 1.3, 0},
+           {"math.atanh %s", .3, 0},
+           {"math.erf %s", .3, 0},
+           {"math.erfc %s", .3, 0},
+           {"math.absf %s", -.3, 0},
+           {"arith.negf %s", .3, 0},
+           {"arith.addf %s, %y", .3, .7},
+           {"arith.subf %y, %s", .3, .7},
+           {"arith.mulf %s, %y", .3, .7},
+           {"arith.divf %y, %s", .3, .7},
+           {"arith.divf %s, %y", .3, .7},
+           {"arith.remf %s, %y", 2.3, .7},
+           {"arith.remf %y, %s", .3, .7},
+           {"math.powf %s, %y", .3, .7},
            {"math.powf %y, %s", .3, .7},
-           {"math.atan2 %s, %y", .3, .7},   {"math.atan2 %y, %s", .3, .7},
-           {"math.copysign %s, %y", .3, -.7}, {"math.fma %s, %y, %s", .3, .7},
-           {"math.fma %s, %s, %y", .3, .7}, {"arith.minimumf %s, %y", .3, .7},
-           {"arith.maximumf %s, %y", .3, .7}, {"arith.minnumf %s, %y", .3, .7},
-           {"arith.maxnumf %s, %y", .3, .7}, {"math.floor %s", .3, 0},
+           {"math.atan2 %s, %y", .3, .7},
+           {"math.atan2 %y, %s", .3, .7},
+           {"math.copysign %s, %y", .3, -.7},
+           {"math.fma %s, %y, %s", .3, .7},
+           {"math.fma %s, %s, %y", .3, .7},
+           {"arith.minimumf %s, %y", .3, .7},
+           {"arith.maximumf %s, %y", .3, .7},
+           {"arith.minnumf %s, %y", .3, .7},
+           {"arith.maxnumf %s, %y", .3, .7},
+           {"math.floor %s", .3, 0},
        }) {
     SCOPED_TRACE(c.op);
     written = mlir::parseSourceString<mlir::ModuleOp>(
-        std::string("fa.variant @v(%y: f32)\nscore (%s: f32, %b: index, %h: index, %i: index, %j: "
+        std::string("fa.variant @v(%y: f32)\nscore (%s: f32, %b: index, %h: "
+                    "index, %i: index, %j: "
                     "index) {\n%r = ") +
             c.op + " : f32\nfa.yield %r : f32\n}",
         &context);
     ASSERT_TRUE(written);
     auto score = VariantEvaluator<long double>::create(
-        *written->getOps<VariantInterface>().begin(), {CapturedArray{&c.y, {}, {}}});
+        *written->getOps<VariantInterface>().begin(),
+        {CapturedArray{&c.y, {}, {}}});
     ASSERT_TRUE(succeeded(score));
     long double ds, h = 1e-6L;
     Contributions<long double> byY;
     EXPECT_EQ(score->score(c.x, {}, ds, byY), score->score(c.x, {}));
-    long double difference = (score->score(c.x + h, {}) - score->score(c.x - h, {})) / (2 * h);
+    long double difference =
+        (score->score(c.x + h, {}) - score->score(c.x - h, {})) / (2 * h);
     EXPECT_NEAR((double)ds, (double)difference, 1e-9);
     double y = c.y;
     c.y = y + 1e-6;
     long double up = score->score(c.x, {});
     c.y = y - 1e-6;
     long double down = score->score(c.x, {});
-    EXPECT_NEAR((double)(byY.empty() ? 0 : byY[0].value), (double)((up - down) / 2e-6L), 1e-8);
+    EXPECT_NEAR((double)(byY.empty() ? 0 : byY[0].value),
+                (double)((up - down) / 2e-6L), 1e-8);
   }
 }
 
