@@ -43,7 +43,7 @@ struct ClassifyMaskPass
     for (Skip &skip : skips)
       skipHidden(skip.loop, skip.mask, skip.kept);
     skips.clear();
-    zeros.clear();
+    hiddenTiles.clear();
     for (auto func : getOperation().getOps<func::FuncOp>())
       tidyNests(func);
   }
@@ -53,27 +53,28 @@ struct ClassifyMaskPass
     Value mask;
     SmallVector<HiddenIteration::Kept> kept;
   };
-  /// `store` writes a tile of zeros where `mask` is false everywhere.
-  struct Zero {
+  /// `store` writes a tile of `number` where `mask` is false everywhere.
+  struct HiddenTile {
     StoreOp store;
     Value mask;
+    double number;
   };
   SmallVector<Skip> skips;
-  SmallVector<Zero> zeros;
+  SmallVector<HiddenTile> hiddenTiles;
 
   void classify(scf::ForOp loop) {
     std::string why;
     for (Value mask : getSelectMasks(*loop.getBody())) {
       HiddenIteration hidden(loop, mask);
       for (auto load : loop.getBody()->getOps<LoadOp>())
-        if (isZeroWhereHidden(load, mask))
-          hidden.assume(load.getTile(), 0);
+        if (auto number = storedWhereHidden(load, mask))
+          hidden.assume(load.getTile(), *number);
       why.clear();
       if (failed(hidden.run(why)))
         continue;
       for (auto &[op, stored] : hidden.kept)
-        if (auto store = dyn_cast<StoreOp>(op); store && stored.number == 0)
-          zeros.push_back({store, mask});
+        if (auto store = dyn_cast<StoreOp>(op); store && stored.number)
+          hiddenTiles.push_back({store, mask, *stored.number});
       skips.push_back({loop, mask, hidden.kept});
       return;
     }
@@ -81,19 +82,21 @@ struct ClassifyMaskPass
       missed(loop, kName, why);
   }
 
-  /// True if `load` reads a tile that was stored as zeros where the mask of
-  /// that place was false, and that mask is `mask` at the place of the load.
-  bool isZeroWhereHidden(LoadOp load, Value mask) {
-    return llvm::any_of(zeros, [&](Zero &zero) {
-      if (onlyStore(load.getBuffer()) != zero.store)
-        return false;
+  /// The number in every entry of the tile that `load` reads, if it was stored
+  /// where the mask of that place was false, and that mask is `mask` at the
+  /// place of the load.
+  std::optional<double> storedWhereHidden(LoadOp load, Value mask) {
+    for (HiddenTile &tile : hiddenTiles) {
+      if (onlyStore(load.getBuffer()) != tile.store ||
+          load.getTile().getType() != tile.store.getTile().getType())
+        continue;
       IRMapping here;
-      for (auto [from, to] :
-           llvm::zip_equal(zero.store.getIndices(), load.getIndices()))
+      for (auto [from, to] : llvm::zip_equal(tile.store.getIndices(), load.getIndices()))
         here.map(from, to);
-      return load.getTile().getType() == zero.store.getTile().getType() &&
-             sameValue(zero.mask, here, mask, IRMapping());
-    });
+      if (sameValue(tile.mask, here, mask, IRMapping()))
+        return tile.number;
+    }
+    return std::nullopt;
   }
 
   /// Moves scalars that do not change in `loop` before it, so that bounds can
