@@ -37,24 +37,63 @@ struct ClassifyMaskPass
       if (loop->getParentOfType<NestOp>())
         loops.push_back(loop);
     });
+    // All proofs are made on the program as it is, then all loops rewritten.
     for (scf::ForOp loop : loops)
       classify(loop);
+    for (Skip &skip : skips)
+      skipHidden(skip.loop, skip.mask, skip.kept);
+    skips.clear();
+    zeros.clear();
     for (auto func : getOperation().getOps<func::FuncOp>())
       tidyNests(func);
   }
+
+  struct Skip {
+    scf::ForOp loop;
+    Value mask;
+    SmallVector<HiddenIteration::Kept> kept;
+  };
+  /// `store` writes a tile of zeros where `mask` is false everywhere.
+  struct Zero {
+    StoreOp store;
+    Value mask;
+  };
+  SmallVector<Skip> skips;
+  SmallVector<Zero> zeros;
 
   void classify(scf::ForOp loop) {
     std::string why;
     for (Value mask : getSelectMasks(*loop.getBody())) {
       HiddenIteration hidden(loop, mask);
+      for (auto load : loop.getBody()->getOps<LoadOp>())
+        if (isZeroWhereHidden(load, mask))
+          hidden.assume(load.getTile(), 0);
       why.clear();
       if (failed(hidden.run(why)))
         continue;
-      skipHidden(loop, mask, hidden.kept);
+      for (auto &[op, stored] : hidden.kept)
+        if (auto store = dyn_cast<StoreOp>(op); store && stored.number == 0)
+          zeros.push_back({store, mask});
+      skips.push_back({loop, mask, hidden.kept});
       return;
     }
     if (!why.empty())
       missed(loop, kName, why);
+  }
+
+  /// True if `load` reads a tile that was stored as zeros where the mask of
+  /// that place was false, and that mask is `mask` at the place of the load.
+  bool isZeroWhereHidden(LoadOp load, Value mask) {
+    return llvm::any_of(zeros, [&](Zero &zero) {
+      if (onlyStore(load.getBuffer()) != zero.store)
+        return false;
+      IRMapping here;
+      for (auto [from, to] :
+           llvm::zip_equal(zero.store.getIndices(), load.getIndices()))
+        here.map(from, to);
+      return load.getTile().getType() == zero.store.getTile().getType() &&
+             sameValue(zero.mask, here, mask, IRMapping());
+    });
   }
 
   /// Moves scalars that do not change in `loop` before it, so that bounds can

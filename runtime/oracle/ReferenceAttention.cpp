@@ -25,6 +25,7 @@ struct Rounding {
   bool exact = true;
   DType type = DType::f64;
   double (*backwardP)(double) = nullptr;
+  double relative = 0; ///< of P, at most; for the slack
 };
 
 struct Sequence {
@@ -106,9 +107,9 @@ public:
       answer.dv = like(p.v);
     }
     if (backward && rounding.exact) {
-      answer.dqSize = like(p.q);
-      answer.dkSize = like(p.k);
-      answer.dvSize = like(p.v);
+      answer.dqSlack = like(p.q);
+      answer.dkSlack = like(p.k);
+      answer.dvSlack = like(p.v);
     }
   }
 
@@ -121,7 +122,7 @@ public:
     std::vector<std::vector<CapturedSum>> parts(threads);
     auto work = [&](unsigned me) {
       for (int64_t n : captureSizes)
-        parts[me].push_back({std::vector<T>(backward ? n : 0), std::vector<T>(backward ? n : 0)});
+        parts[me].push_back(CapturedSum(backward ? n : 0));
       for (size_t t = me; t < tasks.size(); t += threads)
         runHead(tasks[t].first, tasks[t].second, parts[me]);
     };
@@ -133,30 +134,35 @@ public:
       t.join();
     for (size_t c = 0; backward && c < captureSizes.size(); ++c) {
       answer.dCaptures.emplace_back();
-      answer.dCaptureSizes.emplace_back();
+      answer.dCaptureSlacks.emplace_back();
       if (!isFloat(p.captures[c].dtype))
         continue;
-      Tensor g = Tensor::zeros(DType::f64, p.captures[c].shape), sizes = g.to(DType::f64);
+      Tensor g = Tensor::zeros(DType::f64, p.captures[c].shape), slack = g.to(DType::f64);
       for (int64_t n = 0; n < captureSizes[c]; ++n) {
-        T sum = 0, size = 0;
+        T sum = 0, size = 0, square = 0;
         for (auto &part : parts) {
           sum += part[c].sum[n];
           size += part[c].size[n];
+          square += part[c].square[n];
         }
         g.store(n, sum);
-        sizes.store(n, size);
+        slack.store(n, 2 * roundingOf(std::sqrt(size)) + 4 * rounding.relative * std::sqrt(square));
       }
       answer.dCaptures.back() = g;
-      answer.dCaptureSizes.back() = sizes;
+      answer.dCaptureSlacks.back() = slack;
     }
     return std::move(answer);
   }
 
 private:
-  /// The gradient of a captured operand, and the magnitudes of its terms.
+  /// Sums for a captured operand: of the terms, of the squares of their
+  /// magnitudes before anything cancels, of the squares of the terms.
   struct CapturedSum {
-    std::vector<T> sum, size;
+    explicit CapturedSum(int64_t n) : sum(n), size(n), square(n) {}
+    std::vector<T> sum, size, square;
   };
+
+  double roundingOf(T size) const { return 2 * ulp(accType(p.q.dtype), size); }
 
   void runHead(const Sequence &s, int64_t kvHead, std::vector<CapturedSum> &dCaptures) {
     int64_t b = p.cuSeqlensQ.empty() ? s.b : 0, nk = s.k1 - s.k0;
@@ -240,15 +246,19 @@ private:
           addScaled(&dK[j * dqk], dS, qRow, dqk);
           if (rounding.exact) {
             T size = prob[j] * (dPSize[j] + deltaSize + std::fabs(dL));
-            for (const Contribution<E> &c : byCapture[j])
-              dCaptures[c.capture].size[c.entry] += size * std::fabs(T(c.value));
+            for (const Contribution<E> &c : byCapture[j]) {
+              CapturedSum &to = dCaptures[c.capture];
+              T whole = size * T(c.value), left = dScore * T(c.value);
+              to.size[c.entry] += whole * whole;
+              to.square[c.entry] += left * left;
+            }
             size *= std::fabs(ds[j] * T(scale));
             addSize(dQSize.data(), size, &k[j * dqk], dqk);
             addSize(&dKSize[j * dqk], size, qRow, dqk);
           }
         }
         if (rounding.exact)
-          put(answer.dqSize, b, h, row, dQSize);
+          putSlack(answer.dqSlack, b, h, row, dQSize);
         for (T &x : dQ)
           x *= T(scale);
         put(answer.dq, b, h, row, dQ);
@@ -262,8 +272,8 @@ private:
       put(answer.dk, b, kvHead, s.k0 + j, ArrayRef(dK).slice(j * dqk, dqk));
       put(answer.dv, b, kvHead, s.k0 + j, ArrayRef(dV).slice(j * dv, dv));
       if (rounding.exact) {
-        put(answer.dkSize, b, kvHead, s.k0 + j, ArrayRef(dKSize).slice(j * dqk, dqk));
-        put(answer.dvSize, b, kvHead, s.k0 + j, ArrayRef(dVSize).slice(j * dv, dv));
+        putSlack(answer.dkSlack, b, kvHead, s.k0 + j, ArrayRef(dKSize).slice(j * dqk, dqk));
+        putSlack(answer.dvSlack, b, kvHead, s.k0 + j, ArrayRef(dVSize).slice(j * dv, dv));
       }
     }
   }
@@ -272,6 +282,12 @@ private:
     int64_t at = t.offset({{b, h, row, 0}});
     for (size_t c = 0; c < values.size(); ++c)
       t.store(at + c, roundTo(rounding.type, values[c]));
+  }
+
+  void putSlack(Tensor &t, int64_t b, int64_t h, int64_t row, ArrayRef<T> sizes) {
+    int64_t at = t.offset({{b, h, row, 0}});
+    for (size_t c = 0; c < sizes.size(); ++c)
+      t.store(at + c, roundingOf(sizes[c]));
   }
 
   const Problem &p;
@@ -314,16 +330,21 @@ FailureOr<Answer> attend(const Problem &p, unsigned threads, Rounding rounding) 
 
 } // namespace
 
-FailureOr<Answer> reference(const Problem &p, unsigned threads) {
-  return p.q.dtype == DType::f64 ? attend<long double, long double>(p, threads, {})
-                                 : attend<double, double>(p, threads, {});
+/// 2^(1/16) - 1: half a step of the 8-bit codes.
+constexpr double kCodedError = 0.0443;
+
+FailureOr<Answer> reference(const Problem &p, unsigned threads, bool codedP) {
+  Rounding exact;
+  exact.relative = codedP ? kCodedError : ulp(p.q.dtype, 1) / 2;
+  return p.q.dtype == DType::f64 ? attend<long double, long double>(p, threads, exact)
+                                 : attend<double, double>(p, threads, exact);
 }
 
 FailureOr<Answer> naive(const Problem &p, unsigned threads, double (*roundP)(double)) {
   DType t = p.q.dtype;
   if (t == DType::f64)
-    return attend<double, double>(p, threads, {false, t, roundP});
-  return attend<float, float>(p, threads, {false, t, roundP});
+    return attend<double, double>(p, threads, {false, t, roundP, 0});
+  return attend<float, float>(p, threads, {false, t, roundP, 0});
 }
 
 double roundP8(double p) {
@@ -356,7 +377,7 @@ FailureOr<double> visiblePairs(const Problem &p) {
 }
 
 Check compare(std::string name, const Tensor &got, const Tensor &ref, const Tensor &naive,
-              DType dtype, const Tensor &sizes) {
+              DType dtype, const Tensor &slack) {
   Check check;
   check.name = std::move(name);
   if (got.shape != ref.shape) {
@@ -388,8 +409,8 @@ Check compare(std::string name, const Tensor &got, const Tensor &ref, const Tens
     double error = std::fabs(g - r), here = allowed;
     if (std::isnan(error))
       error = INFINITY;
-    if (sizes.defined())
-      here += 2 * ulp(accType(dtype), sizes.load(n));
+    if (slack.defined())
+      here += slack.load(n);
     if (double ratio = error / here; ratio > worstRatio) {
       worstRatio = ratio;
       check.error = error;

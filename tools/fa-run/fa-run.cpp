@@ -303,9 +303,9 @@ private:
     return list;
   }
 
-  std::vector<Tensor> sizesInOrder(const oracle::Answer &a) const {
-    std::vector<Tensor> list{{}, {}, a.dqSize, a.dkSize, a.dvSize};
-    for (const Tensor &t : a.dCaptureSizes)
+  std::vector<Tensor> slackInOrder(const oracle::Answer &a) const {
+    std::vector<Tensor> list{{}, {}, a.dqSlack, a.dkSlack, a.dvSlack};
+    for (const Tensor &t : a.dCaptureSlacks)
       if (t.defined())
         list.push_back(t);
     return list;
@@ -342,7 +342,7 @@ private:
   Result<bool> check() {
     oracle::Problem p = problem();
     bool compressed = executable && executable->compressedP;
-    auto ref = oracle::reference(p, threads),
+    auto ref = oracle::reference(p, threads, compressed),
          rough = oracle::naive(p, threads, compressed ? oracle::roundP8 : nullptr);
     if (failed(ref) || failed(rough))
       return Status(ErrorCode::invalid_argument, messages(*source));
@@ -352,10 +352,10 @@ private:
       width = std::max(width, out.name.size() + 2);
     fmt::print("\n{:<{}}{:>12}{:>12}\n", "output", width, "max error", "tolerance");
     std::vector<Tensor> want = inOrder(*ref), loose = inOrder(*rough);
-    std::vector<Tensor> sizes = sizesInOrder(*ref);
+    std::vector<Tensor> slack = slackInOrder(*ref);
     for (auto [n, out] : enumerate(outputs)) {
       oracle::Check c = oracle::compare(out.name, out.logical, want[n], loose[n], out.roundedTo,
-                                         sizes[n]);
+                                         slack[n]);
       fmt::print("{:<{}}{:>12.2e}{:>12.2e}  {}{}\n", c.name, width, c.error, c.tolerance,
                  c.pass ? "ok" : "FAIL ", c.worst);
       all &= c.pass;
