@@ -340,7 +340,8 @@ def ClassifyMaskPass : Pass<"fa-classify-mask", "::mlir::ModuleOp"> {
     where a part of the mask is not index arithmetic (ids read from memory), a
     test of the mask tile itself. Skipped iterations of a loop with ordered
     accumulation still pass their turn; where a tile is stored in the loop, they
-    store what it is known to be.
+    store what it is known to be, and loops that load it under the same mask
+    know it too.
 
     Before:
     ```mlir

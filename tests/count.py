@@ -25,19 +25,23 @@ GTEST_OUTCOME = {"      OK": "passed", " FAILED ": "failed", " SKIPPED": "skippe
 
 
 def read_ctest(build):
-    """Yields (name, outcome, output) of each GoogleTest case and other entry."""
+    """Yields (name, outcome, output) of each ctest entry."""
     for entry in xml.parse(build / "junit.xml").getroot().iter("testcase"):
-        name, output = entry.get("name"), entry.findtext("system-out") or ""
         failed = entry.find("failure") is not None or entry.get("status") == "fail"
-        # Each case's output stands between "[ RUN      ]" and its outcome.
-        cases = re.findall(r"^\[ RUN      \] (\S+)\n(.*?)^\[ (      OK| FAILED | SKIPPED) \] \1",
-                           output, re.M | re.S)
-        for case, said, outcome in cases:
-            yield f"{name}: {case}", GTEST_OUTCOME[outcome], said
-        # An entry of its own where there are no cases, or none of them tells why it failed.
-        if not cases or failed and all(outcome != " FAILED " for *_, outcome in cases):
-            skipped = entry.find("skipped") is not None
-            yield name, "failed" if failed else "skipped" if skipped else "passed", output
+        skipped = entry.find("skipped") is not None
+        outcome = "failed" if failed else "skipped" if skipped else "passed"
+        yield entry.get("name"), outcome, entry.findtext("system-out") or ""
+
+
+def split_gtest(name, outcome, output):
+    """Yields (name, outcome, output) of each GoogleTest case of an entry, and of
+    the entry itself where it has no cases or no case tells why it failed."""
+    cases = re.findall(r"^\[ RUN      \] (\S+)\n(.*?)^\[ (      OK| FAILED | SKIPPED) \] \1",
+                       output, re.M | re.S)
+    for case, said, label in cases:
+        yield f"{name}: {case}", GTEST_OUTCOME[label], said
+    if not cases or outcome == "failed" and all(label != " FAILED " for *_, label in cases):
+        yield name, outcome, output
 
 
 def read_lit(build):
@@ -47,20 +51,21 @@ def read_lit(build):
 
 
 def main(build, floors_file):
-    ctest = list(read_ctest(build))
-    tests = [test for test in ctest if test[0] != "lit"]
+    entries = [entry for entry in read_ctest(build) if entry[0] != "lit"]
     try:
-        tests += read_lit(build)
+        entries += read_lit(build)
     except OSError:  # lit did not start; its own entry tells
-        tests += [test for test in ctest if test[0] == "lit"]
+        entries += [entry for entry in read_ctest(build) if entry[0] == "lit"]
+    tests = [test for entry in entries for test in split_gtest(*entry)]
 
     outcomes = collections.Counter(outcome for _, outcome, _ in tests)
     counts = collections.Counter({"cases": outcomes["passed"] + outcomes["failed"]})
+    for *_, output in entries:
+        for count, number in re.findall(r"^(?:# \| )?count: (\S+) (\d+)\s*$", output, re.M):
+            counts[count] += int(number)
     skips = collections.Counter()
     for name, outcome, output in tests:
-        for count, number in re.findall(r"^count: (\S+) (\d+)\s*$", output, re.M):
-            counts[count] += int(number)
-        reasons = re.findall(r"^skip: (.+)$", output, re.M)
+        reasons = re.findall(r"^(?:# \| )?skip: (.+)$", output, re.M)
         if outcome == "skipped" and not reasons:
             said = re.search(r": Skipped\n(.+)|(Test (?:requires|does not).+)", output)
             reasons = [(said[1] or said[2]) if said else f"{name}: no reason given"]

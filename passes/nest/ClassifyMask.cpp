@@ -37,24 +37,66 @@ struct ClassifyMaskPass
       if (loop->getParentOfType<NestOp>())
         loops.push_back(loop);
     });
+    // All proofs are made on the program as it is, then all loops rewritten.
     for (scf::ForOp loop : loops)
       classify(loop);
+    for (Skip &skip : skips)
+      skipHidden(skip.loop, skip.mask, skip.kept);
+    skips.clear();
+    hiddenTiles.clear();
     for (auto func : getOperation().getOps<func::FuncOp>())
       tidyNests(func);
   }
+
+  struct Skip {
+    scf::ForOp loop;
+    Value mask;
+    SmallVector<HiddenIteration::Kept> kept;
+  };
+  /// `store` writes a tile of `number` where `mask` is false everywhere.
+  struct HiddenTile {
+    StoreOp store;
+    Value mask;
+    double number;
+  };
+  SmallVector<Skip> skips;
+  SmallVector<HiddenTile> hiddenTiles;
 
   void classify(scf::ForOp loop) {
     std::string why;
     for (Value mask : getSelectMasks(*loop.getBody())) {
       HiddenIteration hidden(loop, mask);
+      for (auto load : loop.getBody()->getOps<LoadOp>())
+        if (auto number = storedWhereHidden(load, mask))
+          hidden.assume(load.getTile(), *number);
       why.clear();
       if (failed(hidden.run(why)))
         continue;
-      skipHidden(loop, mask, hidden.kept);
+      for (auto &[op, stored] : hidden.kept)
+        if (auto store = dyn_cast<StoreOp>(op); store && stored.number)
+          hiddenTiles.push_back({store, mask, *stored.number});
+      skips.push_back({loop, mask, hidden.kept});
       return;
     }
     if (!why.empty())
       missed(loop, kName, why);
+  }
+
+  /// The number in every entry of the tile that `load` reads, if it was stored
+  /// where the mask of that place was false, and that mask is `mask` at the
+  /// place of the load.
+  std::optional<double> storedWhereHidden(LoadOp load, Value mask) {
+    for (HiddenTile &tile : hiddenTiles) {
+      if (onlyStore(load.getBuffer()) != tile.store ||
+          load.getTile().getType() != tile.store.getTile().getType())
+        continue;
+      IRMapping here;
+      for (auto [from, to] : llvm::zip_equal(tile.store.getIndices(), load.getIndices()))
+        here.map(from, to);
+      if (sameValue(tile.mask, here, mask, IRMapping()))
+        return tile.number;
+    }
+    return std::nullopt;
   }
 
   /// Moves scalars that do not change in `loop` before it, so that bounds can

@@ -352,13 +352,7 @@ struct FuseOnlineSoftmaxPass
         Value factor = b.make<math::ExpOp>(b.make<arith::SubFOp>(mb, l));
         Value wide = b.castTo(root, acc);
         Value full = b.make<arith::MulFOp>(wide, b.broadcast(factor, 0, tile.clone(acc)));
-        SmallPtrSet<Operation *, 4> own{full.getDefiningOp(), wide.getDefiningOp()};
-        // A hidden entry was stored as 0. Saying so lets a later pass see that
-        // a hidden tile adds nothing.
-        if (Value visible = visibleAt(b, s, map)) {
-          full = b.make<arith::SelectOp>(visible, full, b.constant(full.getType(), 0));
-          own.insert(full.getDefiningOp());
-        }
+        SmallPtrSet<Operation *, 2> own{full.getDefiningOp(), wide.getDefiningOp()};
         // Readers that widen the tile take the product before it is rounded.
         SmallVector<Operation *> replaced;
         for (Operation *user : root.getUsers())
@@ -373,22 +367,6 @@ struct FuseOnlineSoftmaxPass
         own.insert(narrow.getDefiningOp());
         root.replaceAllUsesExcept(narrow, own);
       }
-  }
-
-  /// The mask of the scores on the tile that `map` gives to P's nest: x is
-  /// select(mask, ., -inf) where it was stored. Null if it is not of that form.
-  static Value visibleAt(TileBuilder &b, Softmax &s, const IRMapping &map) {
-    auto load = s.x.getDefiningOp<LoadOp>();
-    std::string why;
-    auto producer = load ? findProducer(load, why) : std::nullopt;
-    auto select = producer ? producer->store.getTile().getDefiningOp<arith::SelectOp>()
-                           : arith::SelectOp();
-    if (!select || floatConstant(select.getFalseValue()) != -kInf)
-      return {};
-    IRMapping at;
-    for (auto [to, from] : llvm::zip(producer->store.getIndices(), load.getIndices()))
-      at.map(to, map.lookupOrDefault(from));
-    return cloneSlice(b, select.getCondition(), at);
   }
 
   /// The float tile that all users of a loaded tile go through: the load

@@ -283,7 +283,7 @@ LogicalResult HiddenIteration::run(std::string &why) {
     if (op.getNumResults() == 1 && !facts.contains(op.getResult(0)))
       facts[op.getResult(0)] = evaluate(&op);
     else if (op.getNumResults() == 1)
-      seen.push_back(&op); // the mask itself
+      seen.push_back(&op); // the mask, or assumed
   }
   for (auto [k, pair] : llvm::enumerate(
            llvm::zip_equal(loop.getYieldedValues(), loop.getRegionIterArgs())))

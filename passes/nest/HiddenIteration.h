@@ -35,8 +35,11 @@ struct Fact {
 class HiddenIteration {
 public:
   HiddenIteration(mlir::scf::ForOp loop, mlir::Value mask) : loop(loop) {
-    facts[mask] = {0.0, {}};
+    assume(mask, 0);
   }
+
+  /// States that every entry of `v`, a value of the iteration, is `number`.
+  void assume(mlir::Value v, double number) { facts[v] = {number, {}}; }
 
   /// Success if the iteration has no effect but that of `kept`; on failure
   /// `why` names the first op that has one.

@@ -108,6 +108,12 @@ unsigned MaskAnalysis::getVariable(Variable v) {
   return variables.size() - 1;
 }
 
+unsigned MaskAnalysis::getQuotient(LinearForm dividend, int64_t divisor,
+                                   bool floors) {
+  return getVariable(
+      {Variable::quotient, {}, {-1, -1}, std::move(dividend), divisor, floors});
+}
+
 bool MaskAnalysis::isInLoop(Value v) const {
   return loop && loop.getRegion().isAncestor(v.getParentRegion());
 }
@@ -169,8 +175,7 @@ std::optional<LinearForm> MaskAnalysis::readDivision(Operation *op,
   if (dividend->terms.empty())
     q.constant = divide(dividend->constant, d, floors);
   else
-    q.terms[getVariable(
-        {Variable::quotient, {}, {-1, -1}, *dividend, d, floors})] = 1;
+    q.terms[getQuotient(*dividend, d, floors)] = 1;
   if (isa<arith::RemSIOp, arith::RemUIOp>(op))
     return combine(*dividend, 1, q, -d);
   return q;
@@ -388,12 +393,6 @@ MaskAnalysis::MaskAnalysis(Value mask, scf::ForOp loop) : loop(loop) {
 //===----------------------------------------------------------------------===//
 // Elimination of lanes
 //===----------------------------------------------------------------------===//
-
-unsigned MaskAnalysis::getQuotient(LinearForm dividend, int64_t divisor,
-                                   bool floors) {
-  return getVariable(
-      {Variable::quotient, {}, {-1, -1}, std::move(dividend), divisor, floors});
-}
 
 /// Least and greatest value over the lanes, as forms without lanes.
 std::pair<LinearForm, LinearForm>
@@ -642,7 +641,8 @@ Value MaskAnalysis::emitVariable(OpBuilder &b, Location loc,
   if (v.kind == Variable::quotient)
     return e.divide(emit(b, loc, v.dividend), v.divisor, v.floors);
   Value x = e.index(v.value);
-  return isNear(v.value) ? x : e.max(e.min(x, e.constant(kFar)), e.constant(-kFar));
+  return isNear(v.value) ? x
+                         : e.max(e.min(x, e.constant(kFar)), e.constant(-kFar));
 }
 
 Value MaskAnalysis::emit(OpBuilder &b, Location loc,

@@ -250,7 +250,7 @@ bool fathom::sameValue(Value a, const IRMapping &mapA, Value b, const IRMapping 
     return false;
   Operation *oa = ra.getOwner(), *ob = rb.getOwner();
   auto repeatable = [](Operation *op) {
-    return !op->getNumRegions() && (isMemoryEffectFree(op) || isa<memref::LoadOp, LoadOp>(op));
+    return !op->getNumRegions() && (isMemoryEffectFree(op) || isa<memref::LoadOp, LoadOp, GatherOp>(op));
   };
   if (!repeatable(oa) || !repeatable(ob))
     return false;

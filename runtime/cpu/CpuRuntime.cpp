@@ -19,6 +19,12 @@
 #include <mutex>
 #include <thread>
 
+// The compiler's own library converts f16 for CPUs that can't. Only the
+// addresses are needed, and not every compiler knows _Float16.
+extern "C" void __extendhfsf2();
+extern "C" void __truncsfhf2();
+extern "C" void __truncdfhf2();
+
 namespace fathom::cpu {
 namespace {
 
@@ -271,6 +277,11 @@ const std::vector<RuntimeSymbol> &runtimeSymbols() {
       FUNCTION2(fmod),
       FUNCTION2(fmin),
       FUNCTION2(fmax),
+      {"sincosf", address<void(float, float *, float *)>(sincosf)},
+      {"sincos", address<void(double, double *, double *)>(sincos)},
+      {"__extendhfsf2", address(__extendhfsf2)},
+      {"__truncsfhf2", address(__truncsfhf2)},
+      {"__truncdfhf2", address(__truncdfhf2)},
       {"fmaf", address<float(float, float, float)>(fmaf)},
       {"fma", address<double(double, double, double)>(fma)},
   };

@@ -8,6 +8,7 @@
 #ifndef FATHOM_TESTS_E2E_CPUHARNESS_H
 #define FATHOM_TESTS_E2E_CPUHARNESS_H
 
+#include "tests/e2e/KernelCount.h"
 #include "dialect/FADialect.h"
 #include "runtime/cpu/CpuExecutable.h"
 #include "runtime/cpu/CpuRuntime.h"
@@ -80,6 +81,7 @@ public:
       ADD_FAILURE() << "not parsed";
       return p;
     }
+    ++kernelCount.number;
     auto e = cpu::CpuExecutable::compile(*module, cpu::CpuTarget{cpu});
     if (!e)
       ADD_FAILURE() << llvm::toString(e.takeError());

@@ -8,6 +8,7 @@
 #ifndef FATHOM_TESTS_E2E_HARNESS_H
 #define FATHOM_TESTS_E2E_HARNESS_H
 
+#include "tests/e2e/KernelCount.h"
 #include "runtime/Compiler.h"
 #include "runtime/cpu/CpuRuntime.h"
 #include "runtime/oracle/ReferenceAttention.h"
@@ -183,6 +184,7 @@ struct World {
   std::shared_ptr<const Executable> compile(const CompileOptions &o) const {
     auto e = fathom::compile(*source, o);
     EXPECT_TRUE(e.ok()) << spec.name << ": " << e.status().message();
+    ++kernelCount.number;
     return e.ok() ? *e : nullptr;
   }
 

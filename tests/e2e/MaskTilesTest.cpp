@@ -65,7 +65,7 @@ int64_t countVisible(const Spec &s, const Visible &visible) {
 
 /// Compiles and runs; checks the results and returns the tiles a head and nest
 /// computed, which all nests must agree on.
-int64_t countComputed(Spec spec) {
+int64_t countComputed(Spec spec, const std::string &pPolicy = "") {
   spec.heads = 2;
   spec.kvHeads = 1;
   spec.d = spec.dv = 8;
@@ -74,6 +74,7 @@ int64_t countComputed(Spec spec) {
   o.blockM = kBlockM;
   o.blockN = kBlockN;
   o.countTiles = true;
+  o.pPolicy = pPolicy;
   auto e = w.compile(o);
   if (!e)
     return -1;
@@ -192,6 +193,14 @@ TEST(MaskTiles, ComposedMasks) {
   // Nothing at all.
   expectExact(specOf(withMask("%m = arith.cmpi sgt, %j, %sk : index")),
               [](int64_t, int64_t, int64_t, int64_t) { return false; });
+}
+
+TEST(MaskTiles, StoredProbabilitiesDoNotBringHiddenTilesBack) {
+  Visible causal = [](int64_t i, int64_t j, int64_t sq, int64_t sk) {
+    return j <= i + sk - sq;
+  };
+  Spec s = specOf("fa.variant @v causal");
+  EXPECT_EQ(countComputed(s, "store"), countVisible(s, causal));
 }
 
 TEST(MaskTiles, NumbersThatMeanNoLimit) {

@@ -87,3 +87,38 @@ func.func @uneven_constant(%Y: memref<?xf32>) {
   }
   return
 }
+
+// -----
+
+// What must stand transposed is what does not change: the rows of Q lie along
+// the lanes, transposed once before the loop, so that the sum of a row needs no
+// reduction within a vector.
+// CHECK-LABEL: func.func private @across.nest0
+// CHECK-NOT: vector.reduction
+// CHECK: return
+func.func @across(%Q: memref<?x64xf32>, %K: memref<?x64xf32>, %V: memref<?x64xf32>, %O: memref<?x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %m = memref.dim %Q, %c0 : memref<?x64xf32>
+  %n = memref.dim %K, %c0 : memref<?x64xf32>
+  fa.nest parallel(%i = %m step 64) {
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+    %none = arith.constant dense<0.0> : tensor<64xf32>
+    %q = fa.load %Q[%i, %c0] below(%m, %c64) : memref<?x64xf32> -> tensor<64x64xf32>
+    %r:2 = scf.for %j = %c0 to %n step %c64 iter_args(%acc = %zero, %sum = %none) -> (tensor<64x64xf32>, tensor<64xf32>) {
+      %k = fa.load %K[%j, %c0] below(%n, %c64) : memref<?x64xf32> -> tensor<64x64xf32>
+      %v = fa.load %V[%j, %c0] below(%n, %c64) : memref<?x64xf32> -> tensor<64x64xf32>
+      %kt = fa.transpose %k : tensor<64x64xf32> -> tensor<64x64xf32>
+      %s = fa.dot %q, %kt, %zero : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+      %e = math.exp %s : tensor<64x64xf32>
+      %p = fa.reduce add %e dim 1 : tensor<64x64xf32> -> tensor<64xf32>
+      %total = arith.addf %sum, %p : tensor<64xf32>
+      %o = fa.dot %e, %v, %acc : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+      scf.yield %o, %total : tensor<64x64xf32>, tensor<64xf32>
+    }
+    %l = fa.broadcast %r#1 dim 0 : tensor<64xf32> -> tensor<64x64xf32>
+    %o = arith.divf %r#0, %l : tensor<64x64xf32>
+    fa.store %o, %O[%i, %c0] below(%m, %c64) : tensor<64x64xf32>, memref<?x64xf32>
+  }
+  return
+}
