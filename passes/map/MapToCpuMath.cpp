@@ -116,6 +116,62 @@ Value tanhF32(B &b, Value x, const Machine &m) {
                                      constant(b, x.getType(), 0.625));
   return arith::SelectOp::create(b, near, small, big);
 }
+/// The natural logarithm, or that of base 2.
+Value logF32(B &b, Value x, bool base2) {
+  Type type = x.getType(), ints = withElement(type, b.getI32Type());
+  auto compare = [&](arith::CmpFPredicate p, Value v, double c) {
+    return arith::CmpFOp::create(b, p, v, constant(b, type, c));
+  };
+  auto select = [&](Value c, Value t, Value f) -> Value {
+    return arith::SelectOp::create(b, c, t, f);
+  };
+  // x = m 2^e with m within [sqrt(1/2), sqrt(2)); f = m - 1.
+  Value tiny = compare(arith::CmpFPredicate::OLT, x, 1.17549435e-38);
+  Value scaled =
+      select(tiny, arith::MulFOp::create(b, x, constant(b, type, 8388608)), x);
+  Value bits = arith::BitcastOp::create(b, ints, scaled);
+  Value e = arith::SubIOp::create(
+      b, arith::ShRUIOp::create(b, bits, constant(b, ints, 23)),
+      select(tiny, constant(b, ints, 126 + 23), constant(b, ints, 126)));
+  Value m = arith::BitcastOp::create(
+      b, type,
+      arith::OrIOp::create(
+          b, arith::AndIOp::create(b, bits, constant(b, ints, 0x7fffff)),
+          constant(b, ints, 0x3f000000)));
+  Value low = compare(arith::CmpFPredicate::OLT, m, 0.707106781186547524);
+  Value n = arith::SIToFPOp::create(b, type, e), one = constant(b, type, 1.0);
+  n = select(low, arith::SubFOp::create(b, n, one), n);
+  m = select(low, arith::AddFOp::create(b, m, m), m);
+  Value f = arith::SubFOp::create(b, m, one),
+        z = arith::MulFOp::create(b, f, f);
+  Value y = horner(b, f,
+                   {3.3333331174e-1, -2.4999993993e-1, 2.0000714765e-1,
+                    -1.6668057665e-1, 1.4249322787e-1, -1.2420140846e-1,
+                    1.1676998740e-1, -1.1514610310e-1, 7.0376836292e-2});
+  y = arith::MulFOp::create(b, y, arith::MulFOp::create(b, f, z));
+  Value r;
+  if (base2) {
+    // log2(e) less 1 apart, so that f and y enter exactly.
+    Value rest = constant(b, type, 0.44269504088896340735992);
+    y = fma(b, z, constant(b, type, -0.5), y);
+    r = arith::MulFOp::create(b, y, rest);
+    r = fma(b, f, rest, r);
+    r = arith::AddFOp::create(b, r, y);
+    r = arith::AddFOp::create(b, r, f);
+    r = arith::AddFOp::create(b, r, n);
+  } else {
+    y = fma(b, n, constant(b, type, -2.12194440e-4), y);
+    y = fma(b, z, constant(b, type, -0.5), y);
+    r = arith::AddFOp::create(b, f, y);
+    r = fma(b, n, constant(b, type, 0.693359375), r);
+  }
+  double inf = std::numeric_limits<double>::infinity();
+  r = select(compare(arith::CmpFPredicate::OEQ, x, inf), x, r);
+  Value odd =
+      select(compare(arith::CmpFPredicate::OEQ, x, 0), constant(b, type, -inf),
+             constant(b, type, std::numeric_limits<double>::quiet_NaN()));
+  return select(compare(arith::CmpFPredicate::OGT, x, 0), r, odd);
+}
 } // namespace
 
 Type cpu::computeType(Type type) {
@@ -206,6 +262,8 @@ Value cpu::expandMath(B &b, Operation *op, ValueRange args,
   return llvm::TypeSwitch<Operation *, Value>(op)
       .Case([&](math::ExpOp) { return expF32(b, args[0], machine); })
       .Case([&](math::Exp2Op) { return exp2F32(b, args[0], machine); })
+      .Case([&](math::LogOp) { return logF32(b, args[0], false); })
+      .Case([&](math::Log2Op) { return logF32(b, args[0], true); })
       .Case([&](math::TanhOp) { return tanhF32(b, args[0], machine); })
       .Default(Value());
 }

