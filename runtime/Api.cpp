@@ -67,6 +67,11 @@ public:
       return;
     if (!given.given()) {
       tensor = Tensor::zeros(like.dtype, like.shape);
+      if (!tensor.defined()) {
+        error = Status(ErrorCode::unsupported,
+                       fmt::format("no memory for output '{}', {}", name, like.describe()));
+        return;
+      }
       array = toArray(tensor);
       return;
     }
@@ -235,11 +240,8 @@ Result<Operands> Kernel::Impl::operands(const Inputs &in) const {
     return invalid("operand 'q': expected {} heads, {} for each head of 'k', which the kernel was "
                    "compiled for, got {}",
                    instance.group * bound->k.shape[1], instance.group, bound->q.shape[1]);
-  // The compiled code takes captured f32 in the accumulation type.
   for (size_t c = 0; c < bound->captures.size(); ++c) {
-    DType want = variant.captures[c].dtype;
-    if (want == DType::f32)
-      want = accType(instance.dtype);
+    DType want = variant.captureType(c, instance.dtype);
     if (bound->captures[c].dtype != want)
       bound->captures[c] = bound->captures[c].to(want);
   }
@@ -363,10 +365,10 @@ Result<MemoryEstimate> Kernel::estimate(const Shape &s) const {
     x.maxSeqlenQ = s.seqlenQ;
     x.maxSeqlenK = s.seqlenK;
   }
-  for (const CaptureInfo &c : impl->variant.captures) {
-    DType t = c.dtype == DType::f32 ? accType(i.dtype) : c.dtype;
-    x.captures.push_back(Tensor::view(t, std::vector<int64_t>(c.shape.size(), 1), nothing));
-  }
+  for (size_t c = 0; c < impl->variant.captures.size(); ++c)
+    x.captures.push_back(Tensor::view(impl->variant.captureType(c, i.dtype),
+                                      std::vector<int64_t>(impl->variant.captures[c].shape.size(), 1),
+                                      nothing));
   auto sizes = impl->executable->savedShapes(x);
   if (!sizes)
     return sizes.status();

@@ -48,6 +48,27 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
+Result<DType> dtypeOf(mlir::Type t) {
+  if (t.isIndex())
+    return DType::i64;
+  std::string text;
+  raw_string_ostream(text) << t;
+  if (auto d = parseDType(text))
+    return *d;
+  return Status(ErrorCode::internal, fmt::format("no array type for {}", text));
+}
+
+/// True if `func` is fa.attention on its arguments and nothing else.
+bool isInstance(mlir::func::FuncOp func, AttentionOp a) {
+  mlir::Block &body = func.getBody().front();
+  SmallVector<mlir::Value> operands{a.getQ(), a.getK(), a.getV()};
+  append_range(operands, a.getPacking());
+  append_range(operands, a.getCaptures());
+  return llvm::hasNItems(body, 2) && &body.front() == a.getOperation() &&
+         equal(operands, body.getArguments()) &&
+         equal(a->getResults(), body.getTerminator()->getOperands());
+}
+
 } // namespace
 
 Result<std::shared_ptr<VariantSource>> VariantSource::parse(const std::string &text,
@@ -68,10 +89,34 @@ Result<std::shared_ptr<VariantSource>> VariantSource::parse(const std::string &t
                                                    ? fmt::format("{}: not an MLIR file", file)
                                                    : messages.text);
   std::vector<std::string> names;
-  for (VariantOp v : source->module().getOps<VariantOp>()) {
-    names.push_back(v.getSymName().str());
-    if (name.empty() || v.getSymName() == name)
-      source->variant = v;
+  std::string chosen;
+  for (mlir::Operation &op : *source->module().getBody()) {
+    VariantInterface v = dyn_cast<VariantOp>(op);
+    auto func = dyn_cast<mlir::func::FuncOp>(op);
+    if (func)
+      func.walk([&](AttentionOp a) { v = a; });
+    if (!v)
+      continue;
+    std::string symbol = mlir::SymbolTable::getSymbolName(&op).str();
+    names.push_back(symbol);
+    if (!name.empty() && symbol != name)
+      continue;
+    chosen = symbol;
+    source->variant = v;
+    source->instanceOptions.reset();
+    if (func) {
+      auto a = cast<AttentionOp>(v.getOperation());
+      if (!isInstance(func, a))
+        return Status(ErrorCode::invalid_argument,
+                      fmt::format("{}: expected @{} to hand its arguments to one fa.attention, in "
+                                  "order, and to return its results",
+                                  file, symbol));
+      auto dtype = dtypeOf(cast<mlir::RankedTensorType>(a.getQ().getType()).getElementType());
+      if (!dtype)
+        return dtype.status();
+      source->instanceOptions = InstanceOptions{*dtype, a.getHeadDimQK(), a.getHeadDimV(),
+                                                int64_t(a.getGroup()), a.getLayout()};
+    }
   }
   if (names.empty())
     return Status(ErrorCode::invalid_argument,
@@ -84,7 +129,7 @@ Result<std::shared_ptr<VariantSource>> VariantSource::parse(const std::string &t
     return Status(ErrorCode::invalid_argument,
                   fmt::format("{}: expected a fa.variant @{}, got @{}", file, name,
                               fmt::join(names, ", @")));
-  auto info = describe(source->variant, source->variant.getSymName().str());
+  auto info = describe(source->variant, chosen);
   if (!info)
     return info.status();
   source->variantInfo = std::move(*info);
@@ -98,16 +143,6 @@ Result<std::shared_ptr<VariantSource>> VariantSource::load(const std::string &pa
     return Status(ErrorCode::io_error,
                   fmt::format("cannot read '{}': {}", path, buffer.getError().message()));
   return parse((*buffer)->getBuffer().str(), path, name);
-}
-
-static Result<DType> dtypeOf(mlir::Type t) {
-  if (t.isIndex())
-    return DType::i64;
-  std::string text;
-  raw_string_ostream(text) << t;
-  if (auto d = parseDType(text))
-    return *d;
-  return Status(ErrorCode::internal, fmt::format("no array type for {}", text));
 }
 
 /// The signature of a function after the nest stage.
@@ -219,6 +254,10 @@ static Result<mlir::OwningOpRef<mlir::ModuleOp>> runPasses(VariantSource &source
                                                            const PipelineOptions &options) {
   Messages messages(source.context());
   mlir::OwningOpRef<mlir::ModuleOp> module = source.module().clone();
+  // The others of the file are none of this kernel's business.
+  for (mlir::Operation &op : make_early_inc_range(*module->getBody()))
+    if (mlir::SymbolTable::getSymbolName(&op) != source.info().name)
+      op.erase();
   mlir::PassManager pm(&source.context());
   std::string errors;
   raw_string_ostream os(errors);
@@ -274,8 +313,19 @@ Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
   }();
   (void)once;
   const InstanceOptions &instance = options.instance;
+  if (auto is = source.instance())
+    for (auto [what, want, got] :
+         {std::tuple{"dtype", std::string(name(is->dtype)), std::string(name(instance.dtype))},
+          {"head dim of q", std::to_string(is->headDim), std::to_string(instance.headDim)},
+          {"head dim of v", std::to_string(is->headDimV), std::to_string(instance.headDimV)},
+          {"query heads per KV head", std::to_string(is->group), std::to_string(instance.group)},
+          {"layout", stringifyLayout(is->layout).str(), stringifyLayout(instance.layout).str()}})
+      if (want != got)
+        return Status(ErrorCode::invalid_argument,
+                      fmt::format("@{} is an instance: expected {} {}, got {}", source.info().name,
+                                  what, want, got));
   PipelineOptions p;
-  p.variant = source.info().name;
+  p.variant = source.instance() ? "" : source.info().name;
   p.dtype = name(instance.dtype);
   p.headDimQK = instance.headDim;
   p.headDimV = instance.headDimV;

@@ -15,12 +15,22 @@
 
 namespace fathom {
 
-/// A parsed and verified file, and the variant in it that is meant. Not safe
-/// for use by several threads at a time.
+/// What an instance is made for.
+struct InstanceOptions {
+  DType dtype = DType::f32;
+  int64_t headDim = 64, headDimV = 64, group = 1;
+  Layout layout = Layout::bshd;
+  bool gradients = true;
+  bool lseGradient = false;
+};
+
+/// A parsed and verified file, and what is meant in it: an fa.variant, or a
+/// function that is an instance already (its arguments go to one fa.attention
+/// in order, whose results it returns). Not safe for use by several threads at
+/// a time.
 class VariantSource {
 public:
-  /// `name` picks the variant; empty: the file's only one. `file` is for
-  /// messages.
+  /// `name` picks one; empty: the file's only one. `file` is for messages.
   static Result<std::shared_ptr<VariantSource>> parse(const std::string &text,
                                                       const std::string &file,
                                                       const std::string &name);
@@ -29,23 +39,18 @@ public:
 
   mlir::MLIRContext &context() { return *ctx; }
   mlir::ModuleOp module() { return *moduleRef; }
-  VariantOp op() { return variant; }
+  VariantInterface op() { return variant; }
   const VariantInfo &info() const { return variantInfo; }
+  /// What an instance is an instance for; nothing for an fa.variant. Whether
+  /// with gradients is not said here.
+  const std::optional<InstanceOptions> &instance() const { return instanceOptions; }
 
 private:
   std::unique_ptr<mlir::MLIRContext> ctx;
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
-  VariantOp variant;
+  VariantInterface variant;
   VariantInfo variantInfo;
-};
-
-/// What an instance is made for.
-struct InstanceOptions {
-  DType dtype = DType::f32;
-  int64_t headDim = 64, headDimV = 64, group = 1;
-  Layout layout = Layout::bshd;
-  bool gradients = true;
-  bool lseGradient = false;
+  std::optional<InstanceOptions> instanceOptions;
 };
 
 /// How it is compiled. Empty and zero leave the choice to the compiler.

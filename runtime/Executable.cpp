@@ -159,7 +159,10 @@ Status Executable::forward(const Operands &x, const Results &out, Saved &kept) c
     return shapes.status();
   kept.clear();
   for (const auto &[type, shape] : *shapes)
-    kept.push_back(Tensor::zeros(type, shape));
+    if (!kept.emplace_back(Tensor::zeros(type, shape)).defined())
+      return {ErrorCode::unsupported,
+              fmt::format("no memory for a saved buffer of {}; another p-policy keeps less",
+                          Tensor::view(type, shape, nullptr).describe())};
   Call call(fwd);
   inputs(call, x);
   call.buffer("o", out.o);

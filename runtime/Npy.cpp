@@ -156,6 +156,8 @@ Result<Tensor> readNpy(const std::string &path) {
   if (fseeko(file.get(), start + length, SEEK_SET))
     return fail(std::strerror(errno));
   Tensor t = Tensor::zeros(*dtype, h.shape);
+  if (!t.defined())
+    return fail(fmt::format("no memory for {} bytes", bytes));
   if (std::fread(t.data, 1, bytes, file.get()) != size_t(bytes))
     return fail("the file ends within its elements");
   if (h.fortranOrder) {

@@ -135,6 +135,7 @@ Result<VariantInfo> describe(VariantInterface variant, std::string name) {
   VariantInfo info;
   info.name = std::move(name);
   info.alibi = variant.getAlibi();
+  info.isInstance = !isa<VariantOp>(variant);
   for (auto [n, type] : zip(variant.getCaptureNames(), variant.getCaptureTypes())) {
     CaptureInfo c;
     c.name = cast<mlir::StringAttr>(n).str();

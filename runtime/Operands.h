@@ -26,6 +26,14 @@ struct VariantInfo {
   std::string name;
   std::vector<CaptureInfo> captures;
   std::optional<size_t> alibi; ///< the captured operand that holds the slopes
+  bool isInstance = false;     ///< its types are final
+
+  /// The type in which code for `dtype` takes captured operand `c`: f32 stands
+  /// for the accumulation type.
+  DType captureType(size_t c, DType dtype) const {
+    DType t = captures[c].dtype;
+    return t == DType::f32 && !isInstance ? accType(dtype) : t;
+  }
 };
 
 Result<VariantInfo> describe(VariantInterface variant, std::string name);

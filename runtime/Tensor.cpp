@@ -3,6 +3,7 @@
 #include "runtime/Tensor.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -122,14 +123,17 @@ double ulp(DType type, double x) {
 }
 
 Tensor Tensor::zeros(DType dtype, std::vector<int64_t> shape) {
-  int64_t n = 1;
+  int64_t bytes = byteSize(dtype);
   for (int64_t d : shape)
-    n *= d;
-  // 64 bytes: the widest vector register.
-  size_t bytes = std::max<size_t>((n * byteSize(dtype) + 63) / 64 * 64, 64);
-  std::shared_ptr<void> owner(std::aligned_alloc(64, bytes), std::free);
-  std::memset(owner.get(), 0, bytes);
-  Tensor t = view(dtype, std::move(shape), owner.get());
+    if (__builtin_mul_overflow(bytes, d, &bytes))
+      return {};
+  // 64 bytes: the widest vector register. calloc gives large arrays lazily.
+  void *memory = std::calloc(std::max<size_t>(bytes, 1) + 63, 1);
+  if (!memory)
+    return {};
+  std::shared_ptr<void> owner(memory, std::free);
+  uintptr_t aligned = (reinterpret_cast<uintptr_t>(memory) + 63) / 64 * 64;
+  Tensor t = view(dtype, std::move(shape), reinterpret_cast<void *>(aligned));
   t.owner = std::move(owner);
   return t;
 }

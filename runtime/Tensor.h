@@ -43,7 +43,7 @@ struct Tensor {
   std::byte *data = nullptr; ///< the element at index 0, 0, ...
   std::shared_ptr<void> owner;
 
-  /// A new C-order array of zeros.
+  /// A new C-order array of zeros; undefined if there is no memory for it.
   static Tensor zeros(DType dtype, std::vector<int64_t> shape);
   /// A view of memory that outlives it; C order if `strides` is empty.
   static Tensor view(DType dtype, std::vector<int64_t> shape, void *data,

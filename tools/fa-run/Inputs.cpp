@@ -216,7 +216,7 @@ private:
   /// that rise along the last dim, a soft cap well above typical scores.
   Tensor draw(size_t c, std::vector<int64_t> shape) {
     const CaptureInfo &capture = info.captures[c];
-    Tensor t = Tensor::zeros(type(capture), shape);
+    Tensor t = Tensor::zeros(type(c), shape);
     if (isFloat(t.dtype)) {
       if (variant.getAlibi() == c) {
         for (int64_t n = 0; n < t.size(); ++n)
@@ -242,9 +242,7 @@ private:
     return t;
   }
 
-  DType type(const CaptureInfo &c) const {
-    return c.dtype == DType::f32 ? accType(*dtype) : c.dtype;
-  }
+  DType type(size_t c) const { return info.captureType(c, *dtype); }
 
   Status captures() {
     x.captures.resize(info.captures.size());
@@ -304,11 +302,11 @@ private:
         return invalid("--capture {0}: expected a tensor ({0}=FILE.npy or {0}=random:...), got "
                        "the scalar {1}",
                        i.name, value.str());
-      x.captures[c] = Tensor::zeros(type(i), {});
+      x.captures[c] = Tensor::zeros(type(c), {});
       x.captures[c].store(0, number);
       return {};
     }
-    return read(i.name, value.str(), type(i), x.captures[c]);
+    return read(i.name, value.str(), type(c), x.captures[c]);
   }
 
   VariantInterface variant;

@@ -158,6 +158,8 @@ public:
     if (!loaded)
       return fail(loaded.status());
     source = *loaded;
+    if (source->instance() && o.layout.empty())
+      layout = source->instance()->layout;
     if (Status s = operands(); !s)
       return fail(s);
     allocate();
@@ -227,6 +229,16 @@ private:
     in.heads = o.heads, in.kvHeads = o.kvHeads;
     in.headDim = o.headDim, in.headDimV = o.headDimV;
     in.seed = o.seed;
+    if (auto is = source->instance()) { // it says what the command line need not
+      if (o.dtype.empty() && o.q.empty())
+        in.dtype = name(is->dtype);
+      if (!o.headDim.getNumOccurrences())
+        in.headDim = is->headDim;
+      if (!o.headDimV.getNumOccurrences())
+        in.headDimV = is->headDimV;
+      if (!o.kvHeads.getNumOccurrences())
+        in.kvHeads = std::max<int64_t>(in.heads / is->group, 1);
+    }
     auto made = makeInputs(source->op(), source->info(), in);
     if (!made)
       return made.status();
