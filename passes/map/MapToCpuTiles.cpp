@@ -188,6 +188,7 @@ private:
   }
   Buffer *allocate(Value tile, Lanes l);
   Buffer *allocate(Type element, int64_t rows, int64_t width, Lanes l);
+  Buffer layout(Type element, int64_t rows, int64_t width, Lanes l);
   Buffer *find(Value tile, Lanes l);
   void enter(Value tile, Buffer *buffer);
   void release();
@@ -263,6 +264,9 @@ private:
   void prefetch(const NextTile &next, Value call, int64_t calls);
   void lowerLoad(LoadOp op);
   void pack(const Access &a, Buffer &buffer);
+  void packInto(const Access &a, Value target);
+  func::FuncOp getHelper(StringRef name, TypeRange arguments,
+                         function_ref<void(Block::BlockArgListType)> body);
   void bySquares(int64_t rows, int64_t width, Type element, int64_t vl,
                  function_ref<void(Value, Value)> square,
                  function_ref<void(Value, Value)> one);
@@ -307,17 +311,18 @@ private:
 // Buffers
 //===----------------------------------------------------------------------===//
 
+/// A buffer that has no place yet.
+Buffer BodyLowering::layout(Type element, int64_t rows, int64_t width,
+                            Lanes l) {
+  int64_t pitch = llvm::alignTo(width, machine.padding());
+  int64_t entryBytes = storageType(element).getIntOrFloatBitWidth() / 8;
+  int64_t bytes = llvm::alignTo(rows * pitch * entryBytes, 64);
+  return {element, rows, width, pitch, /*offset=*/0, bytes, l, {}, {}};
+}
+
 Buffer *BodyLowering::allocate(Type element, int64_t rows, int64_t width,
                                Lanes l) {
-  auto buffer = std::make_unique<Buffer>();
-  buffer->element = element;
-  buffer->rows = rows;
-  buffer->width = width;
-  buffer->pitch = llvm::alignTo(width, machine.padding());
-  buffer->lanes = l;
-  buffer->bytes = llvm::alignTo(
-      rows * buffer->pitch * (storageType(element).getIntOrFloatBitWidth() / 8),
-      64);
+  auto buffer = std::make_unique<Buffer>(layout(element, rows, width, l));
   // The lowest gap that is wide enough.
   llvm::sort(used);
   int64_t at = 0;
@@ -1496,8 +1501,49 @@ void BodyLowering::lowerLoad(LoadOp op) {
   nextTiles.push_back(next);
 }
 
-/// Copies what is below the limits into `buffer` and fills the rest with zero.
+/// Copies what is below the limits into `buffer` and fills the rest with zero,
+/// by one function for all tiles of this kind in the module.
 void BodyLowering::pack(const Access &a, Buffer &buffer) {
+  std::string name;
+  llvm::raw_string_ostream(name)
+      << "fathom.pack." << a.rows << "x" << a.width << "x" << a.element;
+  Type i = b.getIndexType(), p = pointerType();
+  func::FuncOp f =
+      getHelper(name, {p, i, i, i, i, p}, [&](Block::BlockArgListType args) {
+        packInto({a.element, args[0], args[1], args[2], args[3], args[4],
+                  a.rows, a.width},
+                 args[5]);
+      });
+  func::CallOp::create(b, f,
+                       ValueRange{a.pointer, a.rowStride, a.laneStride,
+                                  a.validRows, a.validLanes, buffer.pointer});
+}
+
+/// A private function of the module, built when it is first asked for.
+func::FuncOp
+BodyLowering::getHelper(StringRef name, TypeRange arguments,
+                        function_ref<void(Block::BlockArgListType)> body) {
+  auto module = entry->getParentOp()->getParentOfType<ModuleOp>();
+  if (auto f = module.lookupSymbol<func::FuncOp>(name))
+    return f;
+  OpBuilder::InsertionGuard g(b);
+  b.setInsertionPointToEnd(module.getBody());
+  auto f = func::FuncOp::create(b, name, b.getFunctionType(arguments, {}));
+  f.setPrivate();
+  Block *block = f.addEntryBlock();
+  b.setInsertionPointToStart(block);
+  auto outer = std::pair(entry, std::move(constants));
+  entry = block;
+  constants.clear();
+  body(block->getArguments());
+  func::ReturnOp::create(b);
+  std::tie(entry, constants) = std::move(outer);
+  return f;
+}
+
+void BodyLowering::packInto(const Access &a, Value target) {
+  Buffer buffer = layout(a.element, a.rows, a.width, Lanes::rows);
+  buffer.pointer = target;
   Type memory = memoryType(a.element);
   int64_t vl =
       std::min(machine.padding(), machine.lanes(computeType(a.element)));
@@ -1535,19 +1581,26 @@ void BodyLowering::pack(const Access &a, Buffer &buffer) {
             return step(a.pointer, memory, add(row, mul(lane, a.laneStride)));
           };
           Type storage = storageType(a.element);
+          Value widened;
+          if (memory != storage) {
+            Value n =
+                arith::ConstantOp::create(b, b.getI64IntegerAttr(vl * vl));
+            widened = LLVM::AllocaOp::create(b, pointerType(), storage, n, 64);
+          }
           auto moveSquare = [&](Value row, Value lane) {
             Value from = at(row, lane), pitch = a.laneStride;
             if (memory != storage) {
               // Widened first.
-              Buffer *wide = allocate(a.element, vl, vl, Lanes::rows);
+              Buffer wide = layout(a.element, vl, vl, Lanes::rows);
+              wide.pointer = widened;
               loop(vl, 1, {}, [&](Value i, ValueRange) {
                 Value x =
                     load(type, step(from, memory, mul(i, a.laneStride)), bytes);
-                write(*wide, i, index(0), fromMemory(b, x, a.element));
+                write(wide, i, index(0), fromMemory(b, x, a.element));
                 return SmallVector<Value>();
               });
-              from = wide->pointer;
-              pitch = index(wide->pitch);
+              from = wide.pointer;
+              pitch = index(wide.pitch);
             }
             transposeSquare(storage, vl, from, pitch,
                             address(buffer, row, lane), index(buffer.pitch));
@@ -1629,49 +1682,37 @@ void BodyLowering::bySquares(int64_t rows, int64_t width, Type element,
 /// the whole module.
 void BodyLowering::transposeSquare(Type element, int64_t vl, Value from,
                                    Value fromPitch, Value to, Value toPitch) {
-  Operation *here = b.getInsertionBlock()->getParentOp();
-  auto module = here->getParentOfType<ModuleOp>();
   unsigned bytes = element.getIntOrFloatBitWidth() / 8;
   std::string name =
       ("fathom.transpose" + Twine(bytes * 8) + "x" + Twine(vl)).str();
-  auto f = module.lookupSymbol<func::FuncOp>(name);
-  if (!f) {
-    OpBuilder::InsertionGuard g(b);
-    b.setInsertionPointToEnd(module.getBody());
-    f = func::FuncOp::create(
-        b, name,
-        b.getFunctionType(
-            {pointerType(), b.getIndexType(), pointerType(), b.getIndexType()},
-            {}));
-    f.setPrivate();
-    b.setInsertionPointToStart(f.addEntryBlock());
-    auto at = [&](unsigned argument, int64_t i) {
-      Value n = arith::MulIOp::create(b, f.getArgument(argument + 1),
-                                      arith::ConstantIndexOp::create(b, i));
-      return step(f.getArgument(argument), element, n);
-    };
-    SmallVector<Value> square;
-    for (int64_t i = 0; i < vl; ++i)
-      square.push_back(load(VectorType::get({vl}, element), at(0, i), bytes));
-    // Exchange the off-diagonal halves, then quarters, ...
-    for (int64_t half = vl / 2; half >= 1; half /= 2) {
-      SmallVector<int64_t> first, second;
-      for (int64_t l = 0; l < vl; ++l) {
-        first.push_back(l & half ? vl + l - half : l);
-        second.push_back(l & half ? vl + l : l + half);
-      }
-      for (int64_t i = 0; i < vl; ++i) {
-        if (i & half)
-          continue;
-        Value x = square[i], y = square[i + half];
-        square[i] = vector::ShuffleOp::create(b, x, y, first);
-        square[i + half] = vector::ShuffleOp::create(b, x, y, second);
-      }
-    }
-    for (int64_t i = 0; i < vl; ++i)
-      store(square[i], at(2, i), bytes);
-    func::ReturnOp::create(b);
-  }
+  Type i = b.getIndexType(), p = pointerType();
+  func::FuncOp f =
+      getHelper(name, {p, i, p, i}, [&](Block::BlockArgListType args) {
+        auto at = [&](unsigned argument, int64_t i) {
+          return step(args[argument], element, mul(args[argument + 1], i));
+        };
+        SmallVector<Value> square;
+        for (int64_t i = 0; i < vl; ++i)
+          square.push_back(
+              load(VectorType::get({vl}, element), at(0, i), bytes));
+        // Exchange the off-diagonal halves, then quarters, ...
+        for (int64_t half = vl / 2; half >= 1; half /= 2) {
+          SmallVector<int64_t> first, second;
+          for (int64_t l = 0; l < vl; ++l) {
+            first.push_back(l & half ? vl + l - half : l);
+            second.push_back(l & half ? vl + l : l + half);
+          }
+          for (int64_t i = 0; i < vl; ++i) {
+            if (i & half)
+              continue;
+            Value x = square[i], y = square[i + half];
+            square[i] = vector::ShuffleOp::create(b, x, y, first);
+            square[i + half] = vector::ShuffleOp::create(b, x, y, second);
+          }
+        }
+        for (int64_t i = 0; i < vl; ++i)
+          store(square[i], at(2, i), bytes);
+      });
   func::CallOp::create(b, f, ValueRange{from, fromPitch, to, toPitch});
 }
 

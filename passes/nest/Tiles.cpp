@@ -106,6 +106,46 @@ MemRefType fathom::stridedType(ArrayRef<int64_t> shape, Type element) {
       StridedLayoutAttr::get(element.getContext(), ShapedType::kDynamic, strides));
 }
 
+namespace {
+/// A tile or scalar of the integer `n`.
+Value integer(TileBuilder &b, Type type, int64_t n) {
+  TypedAttr attr = b.getIntegerAttr(getElementTypeOrSelf(type), n);
+  if (auto tile = dyn_cast<RankedTensorType>(type))
+    attr = DenseElementsAttr::get(tile, Attribute(attr));
+  return b.make<arith::ConstantOp>(attr);
+}
+
+/// Regions are stated for rows and keys that exist; tiles also hold others, at
+/// which a divisor may be 0 and a division end the program. Clones the integer
+/// division `op` so that what is divided by 0 gives 0.
+Operation *cloneDivision(TileBuilder &b, Operation &op, IRMapping &map, Type result) {
+  APInt known;
+  bool safe = matchPattern(op.getOperand(1), m_ConstantInt(&known)) && !known.isZero() &&
+              !known.isAllOnes();
+  if (safe) {
+    Operation *clone = b.clone(op, map);
+    clone->getResult(0).setType(result);
+    return clone;
+  }
+  Value n = map.lookup(op.getOperand(0)), d = map.lookup(op.getOperand(1));
+  auto equal = [&](Value v, int64_t to) -> Value {
+    return b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, v, integer(b, v.getType(), to));
+  };
+  Value isZero = equal(d, 0), bad = isZero;
+  if (isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op)) {
+    // The smallest number by -1 ends the program as well.
+    Type element = getElementTypeOrSelf(n.getType());
+    unsigned bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
+    Value overflows = b.make<arith::AndIOp>(equal(d, -1), equal(n, llvm::minIntN(bits)));
+    bad = b.make<arith::OrIOp>(bad, overflows);
+  }
+  map.map(op.getOperand(1), b.make<arith::SelectOp>(bad, integer(b, d.getType(), 1), d));
+  Operation *clone = b.clone(op, map);
+  clone->getResult(0).setType(result);
+  return b.make<arith::SelectOp>(isZero, integer(b, result, 0), clone->getResult(0));
+}
+} // namespace
+
 SmallVector<Value> fathom::inlineOnTiles(
     TileBuilder &b, Region &region, ValueRange args, ArrayRef<int64_t> shape, Value seqlenQ,
     Value seqlenK, function_ref<void(ContributeOp, Value, ValueRange)> contribute) {
@@ -148,6 +188,13 @@ SmallVector<Value> fathom::inlineOnTiles(
                                                          ? to.getType()
                                                          : getElementTypeOrSelf(to.getType())))
                           : to);
+    if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp,
+            arith::CeilDivSIOp, arith::CeilDivUIOp>(op)) {
+      Type type = op.getResult(0).getType();
+      Operation *division = cloneDivision(b, op, local, any ? Type(tiled(type)) : type);
+      map.map(op.getResult(0), division->getResult(0));
+      continue;
+    }
     Operation *clone = b.clone(op, local);
     for (auto [from, to] : llvm::zip(op.getResults(), clone->getResults())) {
       if (any)

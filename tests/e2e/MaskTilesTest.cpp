@@ -65,11 +65,12 @@ int64_t countVisible(const Spec &s, const Visible &visible) {
 
 /// Compiles and runs; checks the results and returns the tiles a head and nest
 /// computed, which all nests must agree on.
-int64_t countComputed(Spec spec, const std::string &pPolicy = "") {
+int64_t countComputed(Spec spec, const std::string &pPolicy = "",
+                      double (*roundP)(double) = nullptr) {
   spec.heads = 2;
   spec.kvHeads = 1;
   spec.d = spec.dv = 8;
-  World w(spec);
+  World w(spec, roundP);
   CompileOptions o = w.options();
   o.blockM = kBlockM;
   o.blockN = kBlockN;
@@ -200,7 +201,9 @@ TEST(MaskTiles, StoredProbabilitiesDoNotBringHiddenTilesBack) {
     return j <= i + sk - sq;
   };
   Spec s = specOf("fa.variant @v causal");
-  EXPECT_EQ(countComputed(s, "store"), countVisible(s, causal));
+  for (const char *policy : {"store", "store_compressed"})
+    EXPECT_EQ(countComputed(s, policy, policy[5] ? eightBits : nullptr),
+              countVisible(s, causal));
 }
 
 TEST(MaskTiles, NumbersThatMeanNoLimit) {

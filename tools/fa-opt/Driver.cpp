@@ -184,6 +184,9 @@ static void registerPipeline(StringRef name, StringRef description,
 void fathom::registerDriverOptions() {
   static Options all;
   options = &all;
+  cl::AddExtraVersionPrinter([](llvm::raw_ostream &os) {
+    os << "Fathom version " FATHOM_VERSION "\n";
+  });
   registerPipeline(
       "fa-pipeline",
       "All stages, or up to --fa-stop-after; options as below Compiling", "",
