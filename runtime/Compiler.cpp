@@ -81,6 +81,7 @@ VariantSource::parse(const std::string &text, const std::string &file,
   source->ctx = std::make_unique<mlir::MLIRContext>(
       registry, mlir::MLIRContext::Threading::DISABLED);
   source->ctx->loadAllAvailableDialects();
+  source->ctx->printOpOnDiagnostic(false);
   Messages messages(*source->ctx);
   SourceMgr buffers;
   buffers.AddNewSourceBuffer(MemoryBuffer::getMemBuffer(text, file), SMLoc());
@@ -276,8 +277,11 @@ runPasses(VariantSource &source, const PipelineOptions &options) {
   mlir::PassManager pm(&source.context());
   std::string errors;
   raw_string_ostream os(errors);
-  if (failed(buildPipeline(pm, options, os)))
-    return Status(ErrorCode::invalid_argument, errors);
+  if (failed(buildPipeline(pm, options, os))) {
+    StringRef words = errors;
+    words.consume_front("error: ");
+    return Status(ErrorCode::invalid_argument, words.rtrim().str());
+  }
   if (failed(pm.run(*module)))
     return Status(ErrorCode::compile_error, messages.text);
   return module;

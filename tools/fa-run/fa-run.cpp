@@ -52,7 +52,8 @@ EXAMPLES
   FATHOM_CACHE_MIB (512) MiB of them; FATHOM_CACHE_DIR=off keeps none.
 
 EXIT CODE
-  0 all well; 1 a check failed or the run did; 2 the command line, a file or an operand is wrong.
+  0 all well; 1 a check failed or the run did; 2 the command line, a file, the variant or an
+  operand is wrong.
 )";
 
 /// All options; made in main() so that a program with several tools in it has
@@ -150,15 +151,13 @@ private:
 };
 
 int fail(int code, const std::string &message) {
+  std::fflush(stdout);
   fmt::print(stderr, "fa-run: error: {}\n", message);
   return code;
 }
 
 int fail(const Status &s) {
-  bool usage = s.code() == ErrorCode::invalid_argument ||
-               s.code() == ErrorCode::io_error ||
-               s.code() == ErrorCode::unsupported;
-  return fail(usage ? kUsage : kFailed, s.message());
+  return fail(s.code() == ErrorCode::internal ? kFailed : kUsage, s.message());
 }
 
 /// An output in the order of the layout and its logical view.
@@ -194,6 +193,9 @@ public:
                 o.layout.getValue()));
       layout = *l;
     }
+    if (o.threads < 0)
+      return fail(kUsage, fmt::format("--threads: expected at least 0, got {}",
+                                      o.threads.getValue()));
     threads = o.threads > 0 ? unsigned(o.threads)
                             : std::max(1u, std::thread::hardware_concurrency());
     cpu::setThreadCount(threads);
