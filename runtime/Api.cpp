@@ -18,21 +18,26 @@ namespace {
 
 template <typename... Args>
 Status invalid(fmt::format_string<Args...> format, Args &&...args) {
-  return {ErrorCode::invalid_argument, fmt::format(format, std::forward<Args>(args)...)};
+  return {ErrorCode::invalid_argument,
+          fmt::format(format, std::forward<Args>(args)...)};
 }
 
 Result<Layout> parseLayout(const std::string &text) {
   if (auto l = symbolizeLayout(text))
     return *l;
-  return invalid("option layout: expected one of bshd, bhsd, packed, got '{}'", text);
+  return invalid("option layout: expected one of bshd, bhsd, packed, got '{}'",
+                 text);
 }
 
 /// The operands as views, not yet checked against each other.
 Result<Operands> views(const VariantInfo &variant, const Inputs &in) {
   Operands x;
-  for (auto [name, ref, to] : {std::tuple{"q", &in.q, &x.q}, {"k", &in.k, &x.k}, {"v", &in.v, &x.v},
-                               {"cu_seqlens_q", &in.cuSeqlensQ, &x.cuSeqlensQ},
-                               {"cu_seqlens_k", &in.cuSeqlensK, &x.cuSeqlensK}}) {
+  for (auto [name, ref, to] :
+       {std::tuple{"q", &in.q, &x.q},
+        {"k", &in.k, &x.k},
+        {"v", &in.v, &x.v},
+        {"cu_seqlens_q", &in.cuSeqlensQ, &x.cuSeqlensQ},
+        {"cu_seqlens_k", &in.cuSeqlensK, &x.cuSeqlensK}}) {
     if (!ref->given())
       continue; // bind() says what is missing
     auto t = fromDLPack(name, *ref);
@@ -41,7 +46,8 @@ Result<Operands> views(const VariantInfo &variant, const Inputs &in) {
     *to = *t;
   }
   for (size_t c = 0; c < in.captures.size(); ++c) {
-    auto t = fromDLPack(c < variant.captures.size() ? variant.captures[c].name : "capture",
+    auto t = fromDLPack(c < variant.captures.size() ? variant.captures[c].name
+                                                    : "capture",
                         in.captures[c]);
     if (!t)
       return t.status();
@@ -61,15 +67,16 @@ public:
   void alsoRead(const Tensor &t) { inputs.push_back(t); }
 
   /// Puts the output into `tensor` and, if it is new, into `array`.
-  void add(const char *name, const TensorRef &given, const Tensor &like, Tensor &tensor,
-           Array &array) {
+  void add(const char *name, const TensorRef &given, const Tensor &like,
+           Tensor &tensor, Array &array) {
     if (error)
       return;
     if (!given.given()) {
       tensor = Tensor::zeros(like.dtype, like.shape);
       if (!tensor.defined()) {
         error = Status(ErrorCode::unsupported,
-                       fmt::format("no memory for output '{}', {}", name, like.describe()));
+                       fmt::format("no memory for output '{}', {}", name,
+                                   like.describe()));
         return;
       }
       array = toArray(tensor);
@@ -81,17 +88,20 @@ public:
       return;
     }
     if (t->shape != like.shape || t->dtype != like.dtype) {
-      error = invalid("operand '{}': expected {}, got {}", name, like.describe(), t->describe());
+      error = invalid("operand '{}': expected {}, got {}", name,
+                      like.describe(), t->describe());
       return;
     }
     for (const Tensor &other : inputs)
       if (overlap(*t, other))
-        error = invalid("operand '{}': expected an output apart from all inputs, got one that "
+        error = invalid("operand '{}': expected an output apart from all "
+                        "inputs, got one that "
                         "overlaps an input",
                         name);
     for (auto &[otherName, other] : outputs)
       if (overlap(*t, other))
-        error = invalid("operand '{}': expected an output apart from the others, got one that "
+        error = invalid("operand '{}': expected an output apart from the "
+                        "others, got one that "
                         "overlaps '{}'",
                         name, otherName);
     outputs.push_back({name, *t});
@@ -106,7 +116,8 @@ private:
 };
 
 /// The type and shape of an output in the order of the layout; no memory.
-Tensor shaped(DType dtype, const std::vector<int64_t> &logicalShape, Layout layout) {
+Tensor shaped(DType dtype, const std::vector<int64_t> &logicalShape,
+              Layout layout) {
   return Tensor::view(dtype, shapeInLayout(logicalShape, layout), nullptr);
 }
 
@@ -152,11 +163,13 @@ static Result<Variant> make(Result<std::shared_ptr<VariantSource>> source) {
   return Variant(std::move(impl));
 }
 
-Result<Variant> Variant::parse(const std::string &text, const std::string &name) {
+Result<Variant> Variant::parse(const std::string &text,
+                               const std::string &name) {
   return make(VariantSource::parse(text, "<text>", name));
 }
 
-Result<Variant> Variant::load(const std::string &path, const std::string &name) {
+Result<Variant> Variant::load(const std::string &path,
+                              const std::string &name) {
   return make(VariantSource::load(path, name));
 }
 
@@ -172,14 +185,17 @@ std::vector<std::string> Variant::captures() const {
 Result<Kernel> Variant::compile(const KernelOptions &o) const {
   auto dtype = parseDType(o.dtype);
   if (!dtype || !isFloat(*dtype))
-    return invalid("option dtype: expected one of f64, f32, bf16, f16, got '{}'", o.dtype);
+    return invalid(
+        "option dtype: expected one of f64, f32, bf16, f16, got '{}'", o.dtype);
   auto layout = parseLayout(o.layout);
   if (!layout)
     return layout.status();
   CompileOptions c;
-  c.instance = {*dtype,  o.headDim,   o.headDimV ? o.headDimV : o.headDim, o.group,
-                *layout, o.gradients, o.gradients && o.lseGradient};
-  for (auto [what, d] : {std::pair{"headDim", c.instance.headDim}, {"headDimV", c.instance.headDimV}})
+  c.instance = {
+      *dtype,  o.headDim,   o.headDimV ? o.headDimV : o.headDim, o.group,
+      *layout, o.gradients, o.gradients && o.lseGradient};
+  for (auto [what, d] : {std::pair{"headDim", c.instance.headDim},
+                         {"headDimV", c.instance.headDimV}})
     if (d < 1 || d > 512)
       return invalid("option {}: expected 1 to 512, got {}", what, d);
   if (o.group < 1)
@@ -199,7 +215,8 @@ Result<Kernel> Variant::compile(const KernelOptions &o) const {
   return Kernel(std::move(kernel));
 }
 
-Result<Kernel> Variant::compileFor(const Inputs &inputs, KernelOptions options) const {
+Result<Kernel> Variant::compileFor(const Inputs &inputs,
+                                   KernelOptions options) const {
   auto layout = parseLayout(options.layout);
   if (!layout)
     return layout.status();
@@ -229,17 +246,22 @@ Result<Operands> Kernel::Impl::operands(const Inputs &in) const {
   if (!bound)
     return bound;
   if (bound->q.dtype != instance.dtype)
-    return invalid("operand 'q': expected {}, which the kernel was compiled for, got {}",
-                   fathom::name(instance.dtype), fathom::name(bound->q.dtype));
+    return invalid(
+        "operand 'q': expected {}, which the kernel was compiled for, got {}",
+        fathom::name(instance.dtype), fathom::name(bound->q.dtype));
   for (auto [operand, got, want] :
-       {std::tuple{"q", bound->q.shape[3], instance.headDim}, {"v", bound->v.shape[3], instance.headDimV}})
+       {std::tuple{"q", bound->q.shape[3], instance.headDim},
+        {"v", bound->v.shape[3], instance.headDimV}})
     if (got != want)
-      return invalid("operand '{}': expected head dim {}, which the kernel was compiled for, got {}",
+      return invalid("operand '{}': expected head dim {}, which the kernel was "
+                     "compiled for, got {}",
                      operand, want, got);
   if (bound->q.shape[1] != instance.group * bound->k.shape[1])
-    return invalid("operand 'q': expected {} heads, {} for each head of 'k', which the kernel was "
+    return invalid("operand 'q': expected {} heads, {} for each head of 'k', "
+                   "which the kernel was "
                    "compiled for, got {}",
-                   instance.group * bound->k.shape[1], instance.group, bound->q.shape[1]);
+                   instance.group * bound->k.shape[1], instance.group,
+                   bound->q.shape[1]);
   for (size_t c = 0; c < bound->captures.size(); ++c) {
     DType want = variant.captureType(c, instance.dtype);
     if (bound->captures[c].dtype != want)
@@ -248,7 +270,8 @@ Result<Operands> Kernel::Impl::operands(const Inputs &in) const {
   return bound;
 }
 
-Result<ForwardResult> Kernel::forward(const Inputs &inputs, const Outputs &outputs) const {
+Result<ForwardResult> Kernel::forward(const Inputs &inputs,
+                                      const Outputs &outputs) const {
   auto x = impl->operands(inputs);
   if (!x)
     return x.status();
@@ -256,8 +279,10 @@ Result<ForwardResult> Kernel::forward(const Inputs &inputs, const Outputs &outpu
   ForwardResult result;
   Results r;
   OutputSet set(*x);
-  set.add("o", outputs.o, shaped(i.dtype, outputShape(*x), i.layout), r.o, result.o);
-  set.add("lse", outputs.lse, shaped(accType(i.dtype), rowsOf(*x), i.layout), r.lse, result.lse);
+  set.add("o", outputs.o, shaped(i.dtype, outputShape(*x), i.layout), r.o,
+          result.o);
+  set.add("lse", outputs.lse, shaped(accType(i.dtype), rowsOf(*x), i.layout),
+          r.lse, result.lse);
   if (set.error)
     return *set.error;
   r.o = toLogical(r.o, i.layout);
@@ -277,15 +302,19 @@ Result<ForwardResult> Kernel::forward(const Inputs &inputs, const Outputs &outpu
   return result;
 }
 
-Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO, TensorRef dLse,
+Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO,
+                                   TensorRef dLse,
                                    const GradientOutputs &outputs) const {
   const InstanceOptions &i = impl->instance;
   if (!saved.get())
-    return invalid("expected what forward saved, got nothing; compile with gradients = true");
+    return invalid("expected what forward saved, got nothing; compile with "
+                   "gradients = true");
   if (saved.get()->executable != impl->executable)
-    return invalid("expected what a forward of this kernel saved, got that of another kernel");
+    return invalid("expected what a forward of this kernel saved, got that of "
+                   "another kernel");
   if (dLse.given() != i.lseGradient)
-    return invalid("operand 'dlse': the kernel was compiled with lseGradient = {}, but it is {}",
+    return invalid("operand 'dlse': the kernel was compiled with lseGradient = "
+                   "{}, but it is {}",
                    i.lseGradient, dLse.given() ? "given" : "missing");
   Operands x = saved.get()->x;
   std::vector<int64_t> rows = rowsOf(x);
@@ -295,16 +324,18 @@ Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO, TensorRef d
     Tensor like;
     Tensor &to;
   };
-  for (Input in : {Input{"do", dO, shaped(i.dtype, outputShape(x), i.layout), x.dO},
-                   Input{"dlse", dLse, shaped(accType(i.dtype), rows, i.layout), x.dLse}}) {
+  for (Input in :
+       {Input{"do", dO, shaped(i.dtype, outputShape(x), i.layout), x.dO},
+        Input{"dlse", dLse, shaped(accType(i.dtype), rows, i.layout),
+              x.dLse}}) {
     if (!in.ref.given() && in.name == std::string("dlse"))
       continue;
     auto t = fromDLPack(in.name, in.ref);
     if (!t)
       return t.status();
     if (t->shape != in.like.shape || t->dtype != in.like.dtype)
-      return invalid("operand '{}': expected {}, got {}", in.name, in.like.describe(),
-                     t->describe());
+      return invalid("operand '{}': expected {}, got {}", in.name,
+                     in.like.describe(), t->describe());
     in.to = *t;
   }
   x.dO = toLogical(x.dO, i.layout);
@@ -318,19 +349,24 @@ Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO, TensorRef d
   OutputSet set(x);
   set.alsoRead(r.o);
   set.alsoRead(r.lse);
-  set.add("dq", outputs.dq, shaped(i.dtype, x.q.shape, i.layout), r.dq, result.dq);
-  set.add("dk", outputs.dk, shaped(i.dtype, x.k.shape, i.layout), r.dk, result.dk);
-  set.add("dv", outputs.dv, shaped(i.dtype, x.v.shape, i.layout), r.dv, result.dv);
-  if (!outputs.dCaptures.empty() && outputs.dCaptures.size() != x.captures.size())
-    return invalid("expected {} captured gradients (or none), one per captured operand, got {}",
+  set.add("dq", outputs.dq, shaped(i.dtype, x.q.shape, i.layout), r.dq,
+          result.dq);
+  set.add("dk", outputs.dk, shaped(i.dtype, x.k.shape, i.layout), r.dk,
+          result.dk);
+  set.add("dv", outputs.dv, shaped(i.dtype, x.v.shape, i.layout), r.dv,
+          result.dv);
+  if (!outputs.dCaptures.empty() &&
+      outputs.dCaptures.size() != x.captures.size())
+    return invalid("expected {} captured gradients (or none), one per captured "
+                   "operand, got {}",
                    x.captures.size(), outputs.dCaptures.size());
   r.dCaptures.resize(x.captures.size());
   result.dCaptures.resize(x.captures.size());
   for (int64_t c : impl->executable->gradCaptures)
     set.add(("gradient of " + impl->variant.captures[c].name).c_str(),
             outputs.dCaptures.empty() ? TensorRef() : outputs.dCaptures[c],
-            Tensor::view(accType(i.dtype), x.captures[c].shape, nullptr), r.dCaptures[c],
-            result.dCaptures[c]);
+            Tensor::view(accType(i.dtype), x.captures[c].shape, nullptr),
+            r.dCaptures[c], result.dCaptures[c]);
   if (set.error)
     return *set.error;
   for (Tensor *t : {&r.dq, &r.dk, &r.dv})
@@ -342,8 +378,10 @@ Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO, TensorRef d
 
 Result<MemoryEstimate> Kernel::estimate(const Shape &s) const {
   const InstanceOptions &i = impl->instance;
-  if (s.batch < 0 || s.heads < 0 || s.seqlenQ < 0 || s.seqlenK < 0 || s.heads % i.group)
-    return invalid("expected sizes of at least 0 and a head count that {} divides, got batch {}, "
+  if (s.batch < 0 || s.heads < 0 || s.seqlenQ < 0 || s.seqlenK < 0 ||
+      s.heads % i.group)
+    return invalid("expected sizes of at least 0 and a head count that {} "
+                   "divides, got batch {}, "
                    "heads {}, lengths {} and {}",
                    i.group, s.batch, s.heads, s.seqlenQ, s.seqlenK);
   int64_t kvHeads = s.heads / i.group, bytes = byteSize(i.dtype);
@@ -357,18 +395,22 @@ Result<MemoryEstimate> Kernel::estimate(const Shape &s) const {
   // Only sizes are looked at: no memory stands behind these views.
   std::byte nothing[64] = {};
   Operands x;
-  x.q = Tensor::view(i.dtype, {s.batch, s.heads, s.seqlenQ, i.headDim}, nothing);
-  x.k = Tensor::view(i.dtype, {s.batch, kvHeads, s.seqlenK, i.headDim}, nothing);
-  x.v = Tensor::view(i.dtype, {s.batch, kvHeads, s.seqlenK, i.headDimV}, nothing);
+  x.q =
+      Tensor::view(i.dtype, {s.batch, s.heads, s.seqlenQ, i.headDim}, nothing);
+  x.k =
+      Tensor::view(i.dtype, {s.batch, kvHeads, s.seqlenK, i.headDim}, nothing);
+  x.v =
+      Tensor::view(i.dtype, {s.batch, kvHeads, s.seqlenK, i.headDimV}, nothing);
   if (i.layout == Layout::packed) {
     x.cuSeqlensQ = x.cuSeqlensK = Tensor::view(DType::i32, {2}, nothing);
     x.maxSeqlenQ = s.seqlenQ;
     x.maxSeqlenK = s.seqlenK;
   }
   for (size_t c = 0; c < impl->variant.captures.size(); ++c)
-    x.captures.push_back(Tensor::view(impl->variant.captureType(c, i.dtype),
-                                      std::vector<int64_t>(impl->variant.captures[c].shape.size(), 1),
-                                      nothing));
+    x.captures.push_back(Tensor::view(
+        impl->variant.captureType(c, i.dtype),
+        std::vector<int64_t>(impl->variant.captures[c].shape.size(), 1),
+        nothing));
   auto sizes = impl->executable->savedShapes(x);
   if (!sizes)
     return sizes.status();
@@ -385,8 +427,8 @@ Result<MemoryEstimate> Kernel::estimate(const Shape &s) const {
 // Merging
 //===----------------------------------------------------------------------===//
 
-Result<Merged> merge(const std::vector<Part> &parts, const std::string &layoutName,
-                     const Outputs &outputs) {
+Result<Merged> merge(const std::vector<Part> &parts,
+                     const std::string &layoutName, const Outputs &outputs) {
   auto layout = parseLayout(layoutName);
   if (!layout)
     return layout.status();
@@ -402,17 +444,19 @@ Result<Merged> merge(const std::vector<Part> &parts, const std::string &layoutNa
     if (n == 0) {
       int64_t rank = *layout == Layout::packed ? 3 : 4;
       if (o->rank() != rank || !isFloat(o->dtype))
-        return invalid("operand 'o of part 0': expected floats of rank {} for layout {}, got {}",
+        return invalid("operand 'o of part 0': expected floats of rank {} for "
+                       "layout {}, got {}",
                        rank, layoutName, o->describe());
       firstO = *o;
       std::vector<int64_t> rows = toLogical(*o, *layout).shape;
       rows.pop_back();
       firstL = shaped(accType(o->dtype), rows, *layout);
     }
-    for (auto [name, got, want] : {std::tuple{"o", &*o, &firstO}, {"lse", &*l, &firstL}})
+    for (auto [name, got, want] :
+         {std::tuple{"o", &*o, &firstO}, {"lse", &*l, &firstL}})
       if (got->shape != want->shape || got->dtype != want->dtype)
-        return invalid("operand '{} of part {}': expected {}, got {}", name, n, want->describe(),
-                       got->describe());
+        return invalid("operand '{} of part {}': expected {}, got {}", name, n,
+                       want->describe(), got->describe());
     os.push_back(toLogical(*o, *layout));
     ls.push_back(lseToLogical(*l, *layout));
   }
@@ -456,7 +500,8 @@ Result<Merged> merge(const std::vector<Part> &parts, const std::string &layoutNa
     bool empty = total == 0;
     for (int64_t c = 0; c < dim; ++c)
       o.store(o.offset({{b, h, i, c}}), empty ? 0 : sum[c] / total);
-    lse.store(lse.offset({{b, h, i}}), empty ? -INFINITY : max + std::log(total));
+    lse.store(lse.offset({{b, h, i}}),
+              empty ? -INFINITY : max + std::log(total));
   }
   return result;
 }

@@ -33,9 +33,10 @@ public:
           raw_string_ostream os(text);
           if (!text.empty())
             os << "\n";
-          if (auto loc = d.getLocation()->findInstanceOf<mlir::FileLineColLoc>())
-            os << loc.getFilename().getValue() << ":" << loc.getLine() << ":" << loc.getColumn()
-               << ": ";
+          if (auto loc =
+                  d.getLocation()->findInstanceOf<mlir::FileLineColLoc>())
+            os << loc.getFilename().getValue() << ":" << loc.getLine() << ":"
+               << loc.getColumn() << ": ";
           os << d;
           for (mlir::Diagnostic &note : d.getNotes())
             os << "\n  note: " << note;
@@ -71,23 +72,25 @@ bool isInstance(mlir::func::FuncOp func, AttentionOp a) {
 
 } // namespace
 
-Result<std::shared_ptr<VariantSource>> VariantSource::parse(const std::string &text,
-                                                            const std::string &file,
-                                                            const std::string &name) {
+Result<std::shared_ptr<VariantSource>>
+VariantSource::parse(const std::string &text, const std::string &file,
+                     const std::string &name) {
   mlir::DialectRegistry registry;
   registerFA(registry);
   auto source = std::make_shared<VariantSource>();
-  source->ctx =
-      std::make_unique<mlir::MLIRContext>(registry, mlir::MLIRContext::Threading::DISABLED);
+  source->ctx = std::make_unique<mlir::MLIRContext>(
+      registry, mlir::MLIRContext::Threading::DISABLED);
   source->ctx->loadAllAvailableDialects();
   Messages messages(*source->ctx);
   SourceMgr buffers;
   buffers.AddNewSourceBuffer(MemoryBuffer::getMemBuffer(text, file), SMLoc());
-  source->moduleRef = mlir::parseSourceFile<mlir::ModuleOp>(buffers, source->ctx.get());
+  source->moduleRef =
+      mlir::parseSourceFile<mlir::ModuleOp>(buffers, source->ctx.get());
   if (!source->moduleRef)
-    return Status(ErrorCode::invalid_argument, messages.text.empty()
-                                                   ? fmt::format("{}: not an MLIR file", file)
-                                                   : messages.text);
+    return Status(ErrorCode::invalid_argument,
+                  messages.text.empty()
+                      ? fmt::format("{}: not an MLIR file", file)
+                      : messages.text);
   std::vector<std::string> names;
   std::string chosen;
   for (mlir::Operation &op : *source->module().getBody()) {
@@ -108,27 +111,33 @@ Result<std::shared_ptr<VariantSource>> VariantSource::parse(const std::string &t
       auto a = cast<AttentionOp>(v.getOperation());
       if (!isInstance(func, a))
         return Status(ErrorCode::invalid_argument,
-                      fmt::format("{}: expected @{} to hand its arguments to one fa.attention, in "
+                      fmt::format("{}: expected @{} to hand its arguments to "
+                                  "one fa.attention, in "
                                   "order, and to return its results",
                                   file, symbol));
-      auto dtype = dtypeOf(cast<mlir::RankedTensorType>(a.getQ().getType()).getElementType());
+      auto dtype = dtypeOf(
+          cast<mlir::RankedTensorType>(a.getQ().getType()).getElementType());
       if (!dtype)
         return dtype.status();
-      source->instanceOptions = InstanceOptions{*dtype, a.getHeadDimQK(), a.getHeadDimV(),
-                                                int64_t(a.getGroup()), a.getLayout()};
+      source->instanceOptions =
+          InstanceOptions{*dtype, a.getHeadDimQK(), a.getHeadDimV(),
+                          int64_t(a.getGroup()), a.getLayout()};
     }
   }
   if (names.empty())
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("{}: expected a fa.variant, got a file without one", file));
+    return Status(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: expected a fa.variant, got a file without one", file));
   if (name.empty() && names.size() > 1)
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("{}: expected one fa.variant, got {} (@{}); choose one by name", file,
-                              names.size(), fmt::join(names, ", @")));
+    return Status(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "{}: expected one fa.variant, got {} (@{}); choose one by name",
+            file, names.size(), fmt::join(names, ", @")));
   if (!source->variant)
     return Status(ErrorCode::invalid_argument,
-                  fmt::format("{}: expected a fa.variant @{}, got @{}", file, name,
-                              fmt::join(names, ", @")));
+                  fmt::format("{}: expected a fa.variant @{}, got @{}", file,
+                              name, fmt::join(names, ", @")));
   auto info = describe(source->variant, chosen);
   if (!info)
     return info.status();
@@ -136,17 +145,19 @@ Result<std::shared_ptr<VariantSource>> VariantSource::parse(const std::string &t
   return source;
 }
 
-Result<std::shared_ptr<VariantSource>> VariantSource::load(const std::string &path,
-                                                           const std::string &name) {
+Result<std::shared_ptr<VariantSource>>
+VariantSource::load(const std::string &path, const std::string &name) {
   auto buffer = MemoryBuffer::getFile(path);
   if (!buffer)
-    return Status(ErrorCode::io_error,
-                  fmt::format("cannot read '{}': {}", path, buffer.getError().message()));
+    return Status(
+        ErrorCode::io_error,
+        fmt::format("cannot read '{}': {}", path, buffer.getError().message()));
   return parse((*buffer)->getBuffer().str(), path, name);
 }
 
 /// The signature of a function after the nest stage.
-static Result<EntryPoint> entryPoint(mlir::ModuleOp module, const std::string &name) {
+static Result<EntryPoint> entryPoint(mlir::ModuleOp module,
+                                     const std::string &name) {
   EntryPoint entry;
   auto func = module.lookupSymbol<mlir::func::FuncOp>(name);
   if (!func)
@@ -163,8 +174,8 @@ static Result<EntryPoint> entryPoint(mlir::ModuleOp module, const std::string &n
 }
 
 /// The entry points and the symbols they are compiled from.
-static std::vector<std::pair<EntryPoint *, std::string>> entriesOf(Executable &e,
-                                                                   const std::string &name) {
+static std::vector<std::pair<EntryPoint *, std::string>>
+entriesOf(Executable &e, const std::string &name) {
   return {{&e.joint, name},
           {&e.fwd, name + ".fwd"},
           {&e.bwd, name + ".bwd"},
@@ -179,10 +190,12 @@ static Status link(Executable &e, const std::string &name,
       continue;
     entry->function = code->lookup(symbol);
     if (!entry->exists())
-      return {ErrorCode::internal, fmt::format("the compiled code has no function '{}'", symbol)};
+      return {ErrorCode::internal,
+              fmt::format("the compiled code has no function '{}'", symbol)};
   }
   if (!e.gradients && e.joint.exists())
-    std::swap(e.joint, e.fwd); // nothing to cut: the whole function is the forward
+    std::swap(e.joint,
+              e.fwd); // nothing to cut: the whole function is the forward
   e.code = std::move(code);
   return {};
 }
@@ -208,7 +221,8 @@ static std::string toMeta(Executable &e, const std::string &name) {
 }
 
 /// Null if `entry` is not what toMeta() and the code generator made.
-static std::shared_ptr<const Executable> fromEntry(const DiskCache::Entry &entry) {
+static std::shared_ptr<const Executable>
+fromEntry(const DiskCache::Entry &entry) {
   auto value = json::parse(entry.meta);
   if (!value) {
     consumeError(value.takeError());
@@ -216,8 +230,8 @@ static std::shared_ptr<const Executable> fromEntry(const DiskCache::Entry &entry
   }
   json::Object *meta = value->getAsObject();
   json::Object *functions = meta ? meta->getObject("functions") : nullptr;
-  if (!functions || !meta->getString("name") || !meta->getArray("gradCaptures") ||
-      !meta->getArray("nests"))
+  if (!functions || !meta->getString("name") ||
+      !meta->getArray("gradCaptures") || !meta->getArray("nests"))
     return nullptr;
   auto e = std::make_shared<Executable>();
   std::string name = meta->getString("name")->str();
@@ -241,7 +255,8 @@ static std::shared_ptr<const Executable> fromEntry(const DiskCache::Entry &entry
                                   (*pair)[1].getAsInteger().value_or(0)});
     }
   }
-  auto code = cpu::CpuExecutable::load(MemoryBuffer::getMemBufferCopy(entry.object));
+  auto code =
+      cpu::CpuExecutable::load(MemoryBuffer::getMemBufferCopy(entry.object));
   if (!code) {
     consumeError(code.takeError());
     return nullptr;
@@ -250,8 +265,8 @@ static std::shared_ptr<const Executable> fromEntry(const DiskCache::Entry &entry
 }
 
 /// Runs the passes of `options` on a copy of the source.
-static Result<mlir::OwningOpRef<mlir::ModuleOp>> runPasses(VariantSource &source,
-                                                           const PipelineOptions &options) {
+static Result<mlir::OwningOpRef<mlir::ModuleOp>>
+runPasses(VariantSource &source, const PipelineOptions &options) {
   Messages messages(source.context());
   mlir::OwningOpRef<mlir::ModuleOp> module = source.module().clone();
   // The others of the file are none of this kernel's business.
@@ -268,9 +283,9 @@ static Result<mlir::OwningOpRef<mlir::ModuleOp>> runPasses(VariantSource &source
   return module;
 }
 
-static Result<KernelCache::Compiled> compileAnew(VariantSource &source,
-                                                 const InstanceOptions &instance,
-                                                 const PipelineOptions &options) {
+static Result<KernelCache::Compiled>
+compileAnew(VariantSource &source, const InstanceOptions &instance,
+            const PipelineOptions &options) {
   auto passed = runPasses(source, options);
   if (!passed)
     return passed.status();
@@ -292,21 +307,24 @@ static Result<KernelCache::Compiled> compileAnew(VariantSource &source,
     if (auto schedule = f->getAttrOfType<ScheduleAttr>(kScheduleAttr))
       e->compressedP |= schedule.getP() == PPolicy::store_compressed;
   });
-  module->walk([&](NestOp nest) { e->nests.push_back(nest.getLabel().value_or("nest").str()); });
+  module->walk([&](NestOp nest) {
+    e->nests.push_back(nest.getLabel().value_or("nest").str());
+  });
   DiskCache::Entry entry;
   entry.meta = toMeta(*e, name);
   Messages messages(source.context());
   auto code = cpu::CpuExecutable::compile(module);
   if (!code)
-    return Status(ErrorCode::compile_error, toString(code.takeError()) + messages.text);
+    return Status(ErrorCode::compile_error,
+                  toString(code.takeError()) + messages.text);
   entry.object = (*code)->object().str();
   if (Status s = link(*e, name, std::move(*code)); !s)
     return s;
   return KernelCache::Compiled{e, std::move(entry)};
 }
 
-Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
-                                                  const CompileOptions &options) {
+Result<std::shared_ptr<const Executable>>
+compile(VariantSource &source, const CompileOptions &options) {
   static const bool once = [] {
     registerFAPasses();
     return true;
@@ -315,15 +333,20 @@ Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
   const InstanceOptions &instance = options.instance;
   if (auto is = source.instance())
     for (auto [what, want, got] :
-         {std::tuple{"dtype", std::string(name(is->dtype)), std::string(name(instance.dtype))},
-          {"head dim of q", std::to_string(is->headDim), std::to_string(instance.headDim)},
-          {"head dim of v", std::to_string(is->headDimV), std::to_string(instance.headDimV)},
-          {"query heads per KV head", std::to_string(is->group), std::to_string(instance.group)},
-          {"layout", stringifyLayout(is->layout).str(), stringifyLayout(instance.layout).str()}})
+         {std::tuple{"dtype", std::string(name(is->dtype)),
+                     std::string(name(instance.dtype))},
+          {"head dim of q", std::to_string(is->headDim),
+           std::to_string(instance.headDim)},
+          {"head dim of v", std::to_string(is->headDimV),
+           std::to_string(instance.headDimV)},
+          {"query heads per KV head", std::to_string(is->group),
+           std::to_string(instance.group)},
+          {"layout", stringifyLayout(is->layout).str(),
+           stringifyLayout(instance.layout).str()}})
       if (want != got)
         return Status(ErrorCode::invalid_argument,
-                      fmt::format("@{} is an instance: expected {} {}, got {}", source.info().name,
-                                  what, want, got));
+                      fmt::format("@{} is an instance: expected {} {}, got {}",
+                                  source.info().name, what, want, got));
   PipelineOptions p;
   p.variant = source.instance() ? "" : source.info().name;
   p.dtype = name(instance.dtype);

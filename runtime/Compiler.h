@@ -43,7 +43,9 @@ public:
   const VariantInfo &info() const { return variantInfo; }
   /// What an instance is an instance for; nothing for an fa.variant. Whether
   /// with gradients is not said here.
-  const std::optional<InstanceOptions> &instance() const { return instanceOptions; }
+  const std::optional<InstanceOptions> &instance() const {
+    return instanceOptions;
+  }
 
 private:
   std::unique_ptr<mlir::MLIRContext> ctx;
@@ -67,8 +69,8 @@ struct CompileOptions {
 };
 
 /// Compiles an instance for this machine's CPU, or takes it from the cache.
-Result<std::shared_ptr<const Executable>> compile(VariantSource &source,
-                                                  const CompileOptions &options);
+Result<std::shared_ptr<const Executable>>
+compile(VariantSource &source, const CompileOptions &options);
 
 } // namespace fathom
 

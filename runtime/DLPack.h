@@ -12,7 +12,8 @@ Result<Tensor> fromDLPack(const std::string &operand, const TensorRef &ref);
 
 /// The same for a tensor that is written: also checks that it may be, and that
 /// no two indexes mean one element.
-Result<Tensor> outputFromDLPack(const std::string &operand, const TensorRef &ref);
+Result<Tensor> outputFromDLPack(const std::string &operand,
+                                const TensorRef &ref);
 
 /// Whether two tensors share a byte. May say yes wrongly only for strides of
 /// more than 10^5 combinations; slices of one tensor are told apart.

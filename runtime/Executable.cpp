@@ -17,7 +17,8 @@ public:
     if (!expect(name, t.dtype, t.rank()))
       return;
     auto &d = descriptors.emplace_back();
-    d = {reinterpret_cast<int64_t>(t.data), reinterpret_cast<int64_t>(t.data), 0};
+    d = {reinterpret_cast<int64_t>(t.data), reinterpret_cast<int64_t>(t.data),
+         0};
     d.insert(d.end(), t.shape.begin(), t.shape.end());
     d.insert(d.end(), t.strides.begin(), t.strides.end());
     pointers.push_back(d.data());
@@ -30,8 +31,8 @@ public:
 
   /// A captured operand: a buffer, or a scalar by value.
   void captured(const char *name, const Tensor &t) {
-    if (pointers.size() < entry.arguments.size() && entry.arguments[pointers.size()].rank < 0 &&
-        t.rank() == 0) {
+    if (pointers.size() < entry.arguments.size() &&
+        entry.arguments[pointers.size()].rank < 0 && t.rank() == 0) {
       if (expect(name, t.dtype, -1))
         pointers.push_back(t.data);
       return;
@@ -41,9 +42,10 @@ public:
 
   Status run(std::vector<int64_t> *results = nullptr) {
     if (!error && pointers.size() != entry.arguments.size())
-      error = Status(ErrorCode::internal,
-                     fmt::format("expected {} arguments of the compiled function, got {}",
-                                 entry.arguments.size(), pointers.size()));
+      error = Status(
+          ErrorCode::internal,
+          fmt::format("expected {} arguments of the compiled function, got {}",
+                      entry.arguments.size(), pointers.size()));
     if (error)
       return *error;
     std::vector<int64_t> values(entry.results);
@@ -65,12 +67,15 @@ private:
       return true;
     auto say = [](ArgumentType a) {
       return a.rank < 0 ? fmt::format("{} scalar", fathom::name(a.dtype))
-                        : fmt::format("{} buffer of rank {}", fathom::name(a.dtype), a.rank);
+                        : fmt::format("{} buffer of rank {}",
+                                      fathom::name(a.dtype), a.rank);
     };
-    error = Status(ErrorCode::internal,
-                   fmt::format("argument {} of the compiled function: expected {}, got '{}', a {}",
-                               n, n < entry.arguments.size() ? say(entry.arguments[n]) : "none",
-                               name, say({dtype, rank})));
+    error = Status(
+        ErrorCode::internal,
+        fmt::format(
+            "argument {} of the compiled function: expected {}, got '{}', a {}",
+            n, n < entry.arguments.size() ? say(entry.arguments[n]) : "none",
+            name, say({dtype, rank})));
     return false;
   }
 
@@ -145,24 +150,29 @@ Executable::savedShapes(const Operands &x) const {
   for (size_t n = saved.arguments.size() + 2; n < fwd.arguments.size(); ++n) {
     ArgumentType a = fwd.arguments[n];
     if (a.rank < 0 || at + a.rank > sizes.size())
-      return Status(ErrorCode::internal, "the sizes of the saved buffers do not fit their types");
-    shapes.emplace_back(a.dtype,
-                        std::vector<int64_t>(sizes.begin() + at, sizes.begin() + at + a.rank));
+      return Status(ErrorCode::internal,
+                    "the sizes of the saved buffers do not fit their types");
+    shapes.emplace_back(
+        a.dtype,
+        std::vector<int64_t>(sizes.begin() + at, sizes.begin() + at + a.rank));
     at += a.rank;
   }
   return shapes;
 }
 
-Status Executable::forward(const Operands &x, const Results &out, Saved &kept) const {
+Status Executable::forward(const Operands &x, const Results &out,
+                           Saved &kept) const {
   auto shapes = savedShapes(x);
   if (!shapes)
     return shapes.status();
   kept.clear();
   for (const auto &[type, shape] : *shapes)
     if (!kept.emplace_back(Tensor::zeros(type, shape)).defined())
-      return {ErrorCode::unsupported,
-              fmt::format("no memory for a saved buffer of {}; another p-policy keeps less",
-                          Tensor::view(type, shape, nullptr).describe())};
+      return {
+          ErrorCode::unsupported,
+          fmt::format(
+              "no memory for a saved buffer of {}; another p-policy keeps less",
+              Tensor::view(type, shape, nullptr).describe())};
   Call call(fwd);
   inputs(call, x);
   call.buffer("o", out.o);
@@ -172,7 +182,8 @@ Status Executable::forward(const Operands &x, const Results &out, Saved &kept) c
   return call.run();
 }
 
-Status Executable::backward(const Operands &x, const Results &out, const Saved &kept) const {
+Status Executable::backward(const Operands &x, const Results &out,
+                            const Saved &kept) const {
   Call call(bwd);
   inputs(call, x);
   call.buffer("o", out.o);

@@ -45,8 +45,8 @@ public:
   bool gradients = false, lseGradient = false;
   std::vector<int64_t> gradCaptures; ///< captured operands with a gradient
   bool compressedP = false;          ///< backward has P in 8 bits, not exact
-  std::vector<std::string> nests;    ///< labels, by the id of their tile counter
-  std::shared_ptr<void> code;        ///< keeps the functions alive
+  std::vector<std::string> nests; ///< labels, by the id of their tile counter
+  std::shared_ptr<void> code;     ///< keeps the functions alive
 
   bool isJoint() const { return joint.exists(); }
 
@@ -54,7 +54,8 @@ public:
   Status run(const Operands &x, const Results &out) const;
   /// Not for joint instances.
   Status forward(const Operands &x, const Results &out, Saved &kept) const;
-  Status backward(const Operands &x, const Results &out, const Saved &kept) const;
+  Status backward(const Operands &x, const Results &out,
+                  const Saved &kept) const;
   /// What forward will keep. Looks at the sizes of `x` only.
   Result<std::vector<std::pair<DType, std::vector<int64_t>>>>
   savedShapes(const Operands &x) const;

@@ -52,7 +52,8 @@ struct Operands {
 };
 
 /// Checks `given` against the variant and the layout.
-Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands given);
+Result<Operands> bind(const VariantInfo &variant, Layout layout,
+                      Operands given);
 
 /// The [B, H, S, D] view of q, k, v, o or a gradient of them.
 Tensor toLogical(const Tensor &t, Layout layout);
@@ -60,7 +61,8 @@ Tensor toLogical(const Tensor &t, Layout layout);
 Tensor lseToLogical(const Tensor &t, Layout layout);
 /// The shape, in the order of `layout`, of what has this logical shape: four
 /// dims for q, k, v, o, three for lse.
-std::vector<int64_t> shapeInLayout(std::vector<int64_t> logicalShape, Layout layout);
+std::vector<int64_t> shapeInLayout(std::vector<int64_t> logicalShape,
+                                   Layout layout);
 
 /// The boundaries as a list.
 std::vector<int64_t> boundaries(const Tensor &cuSeqlens);

@@ -82,7 +82,8 @@ double measure(unsigned threads) {
     run(0);
     for (std::thread &t : pool)
       t.join();
-    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    std::chrono::duration<double> seconds =
+        std::chrono::steady_clock::now() - start;
     double total = 0;
     for (double w : work)
       total += w;
@@ -95,7 +96,8 @@ double measure(unsigned threads) {
 
 double measurePeak(DType type, unsigned threads) {
   threads = std::max(threads, 1u);
-  return type == DType::f64 ? measure<double>(threads) : measure<float>(threads);
+  return type == DType::f64 ? measure<double>(threads)
+                            : measure<float>(threads);
 }
 
 } // namespace fathom

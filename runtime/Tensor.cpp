@@ -18,10 +18,10 @@ struct TypeInfo {
   bool isFloat;
 };
 
-constexpr TypeInfo kTypes[] = {{"f64", 8, true},  {"f32", 4, true},  {"f16", 2, true},
-                               {"bf16", 2, true}, {"i64", 8, false}, {"i32", 4, false},
-                               {"i16", 2, false}, {"i8", 1, false},  {"u8", 1, false},
-                               {"i1", 1, false}};
+constexpr TypeInfo kTypes[] = {
+    {"f64", 8, true},  {"f32", 4, true},  {"f16", 2, true},  {"bf16", 2, true},
+    {"i64", 8, false}, {"i32", 4, false}, {"i16", 2, false}, {"i8", 1, false},
+    {"u8", 1, false},  {"i1", 1, false}};
 
 /// A binary float format: `digits` bits of significand, hidden one included,
 /// and the exponent e of the smallest normal number 2^e.
@@ -66,7 +66,8 @@ double decodeHalf(uint16_t bits) {
   double sign = bits & 0x8000 ? -1.0 : 1.0;
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
   if (exponent == 31)
-    return fraction ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
+    return fraction ? std::numeric_limits<double>::quiet_NaN()
+                    : sign * INFINITY;
   return exponent ? sign * std::ldexp(1024 + fraction, exponent - 25)
                   : sign * std::ldexp(fraction, -24);
 }
@@ -82,7 +83,8 @@ uint16_t encodeHalf(double x) {
   if (x < std::ldexp(1.0, -14))
     return sign | uint16_t(std::ldexp(x, 24));
   int e = std::ilogb(x);
-  return sign | uint16_t((e + 15) << 10) | uint16_t(std::ldexp(x, 10 - e) - 1024);
+  return sign | uint16_t((e + 15) << 10) |
+         uint16_t(std::ldexp(x, 10 - e) - 1024);
 }
 
 std::vector<int64_t> denseStrides(const std::vector<int64_t> &shape) {
@@ -98,7 +100,9 @@ std::vector<int64_t> denseStrides(const std::vector<int64_t> &shape) {
 std::string_view name(DType type) { return kTypes[int(type)].name; }
 int64_t byteSize(DType type) { return kTypes[int(type)].bytes; }
 bool isFloat(DType type) { return kTypes[int(type)].isFloat; }
-DType accType(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
+DType accType(DType type) {
+  return type == DType::f64 ? DType::f64 : DType::f32;
+}
 
 std::optional<DType> parseDType(std::string_view n) {
   for (size_t i = 0; i < std::size(kTypes); ++i)
@@ -167,7 +171,8 @@ Tensor Tensor::permuted(std::span<const int64_t> order) const {
 
 Tensor Tensor::withLeadingDim() const {
   Tensor t = *this;
-  t.strides.insert(t.strides.begin(), shape.empty() ? 1 : shape[0] * strides[0]);
+  t.strides.insert(t.strides.begin(),
+                   shape.empty() ? 1 : shape[0] * strides[0]);
   t.shape.insert(t.shape.begin(), 1);
   return t;
 }
@@ -227,7 +232,8 @@ void Tensor::store(int64_t offset, double x) {
     return put(p, encodeHalf(roundTo(dtype, x)));
   case DType::bf16: {
     float y = roundTo(dtype, x);
-    return put(p, uint16_t(get<uint32_t>(reinterpret_cast<std::byte *>(&y)) >> 16));
+    return put(
+        p, uint16_t(get<uint32_t>(reinterpret_cast<std::byte *>(&y)) >> 16));
   }
   case DType::i64:
     return put(p, int64_t(x));

@@ -32,7 +32,13 @@ typedef struct {
   DLDeviceType device_type;
   int32_t device_id;
 } DLDevice;
-typedef enum { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLBool = 6 } DLDataTypeCode;
+typedef enum {
+  kDLInt = 0,
+  kDLUInt = 1,
+  kDLFloat = 2,
+  kDLBfloat = 4,
+  kDLBool = 6
+} DLDataTypeCode;
 typedef struct {
   uint8_t code;
   uint8_t bits;
@@ -60,7 +66,8 @@ typedef struct DLManagedTensorVersioned {
 } DLManagedTensorVersioned;
 }
 #elif !defined(DLPACK_MAJOR_VERSION)
-#error "expected dlpack.h of version 1.0 or later before fathom.h, got an older one"
+#error                                                                         \
+    "expected dlpack.h of version 1.0 or later before fathom.h, got an older one"
 #endif
 
 namespace fathom {
@@ -82,7 +89,8 @@ enum class ErrorCode {
 class [[nodiscard]] Status {
 public:
   Status() = default;
-  Status(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status(ErrorCode code, std::string message)
+      : code_(code), message_(std::move(message)) {}
   bool ok() const { return code_ == ErrorCode::ok; }
   explicit operator bool() const { return ok(); }
   ErrorCode code() const { return code_; }
@@ -160,7 +168,8 @@ private:
 /// and the boundaries of the sequences (int32 or int64, B + 1 entries).
 struct Inputs {
   TensorRef q, k, v;
-  std::vector<TensorRef> captures; ///< in the variant's order; scalars have rank 0
+  std::vector<TensorRef>
+      captures; ///< in the variant's order; scalars have rank 0
   TensorRef cuSeqlensQ, cuSeqlensK;
 };
 
@@ -222,16 +231,19 @@ struct ForwardResult {
 };
 struct Gradients {
   Array dq, dk, dv;
-  std::vector<Array> dCaptures; ///< one per captured operand; undefined for integers
+  std::vector<Array>
+      dCaptures; ///< one per captured operand; undefined for integers
 };
 
 /// A variant compiled for one dtype, head dims, group and layout; any batch
 /// size, head count, lengths and strides. Safe to call from many threads.
 class Kernel {
 public:
-  Result<ForwardResult> forward(const Inputs &inputs, const Outputs &outputs = {}) const;
+  Result<ForwardResult> forward(const Inputs &inputs,
+                                const Outputs &outputs = {}) const;
   /// `dLse` exactly if the kernel was compiled with lseGradient.
-  Result<Gradients> backward(const Saved &saved, TensorRef dO, TensorRef dLse = {},
+  Result<Gradients> backward(const Saved &saved, TensorRef dO,
+                             TensorRef dLse = {},
                              const GradientOutputs &outputs = {}) const;
   Result<MemoryEstimate> estimate(const Shape &shape) const;
 
@@ -246,8 +258,10 @@ private:
 class Variant {
 public:
   /// `name` picks one of several in the text; empty: the only one.
-  static Result<Variant> parse(const std::string &text, const std::string &name = "");
-  static Result<Variant> load(const std::string &path, const std::string &name = "");
+  static Result<Variant> parse(const std::string &text,
+                               const std::string &name = "");
+  static Result<Variant> load(const std::string &path,
+                              const std::string &name = "");
 
   const std::string &name() const;
   /// Names of the captured operands, in order.
@@ -255,7 +269,8 @@ public:
   /// Compiles for this machine's CPU, or takes the kernel from the cache.
   Result<Kernel> compile(const KernelOptions &options) const;
   /// Compiles for these operands; `options` says the rest.
-  Result<Kernel> compileFor(const Inputs &inputs, KernelOptions options = {}) const;
+  Result<Kernel> compileFor(const Inputs &inputs,
+                            KernelOptions options = {}) const;
 
   struct Impl;
   explicit Variant(std::shared_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -274,7 +289,8 @@ struct Merged {
 /// Attention over all keys from attention over disjoint parts of them, the
 /// queries being the same. A part with lse = -inf adds nothing, whatever its o
 /// holds.
-Result<Merged> merge(const std::vector<Part> &parts, const std::string &layout = "bshd",
+Result<Merged> merge(const std::vector<Part> &parts,
+                     const std::string &layout = "bshd",
                      const Outputs &outputs = {});
 
 } // namespace fathom

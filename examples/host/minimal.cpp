@@ -24,19 +24,27 @@ struct Floats {
   std::vector<float> data;
   DLTensor tensor;
 
-  Floats(std::vector<int64_t> sizes, std::mt19937 &random) : shape(std::move(sizes)) {
+  Floats(std::vector<int64_t> sizes, std::mt19937 &random)
+      : shape(std::move(sizes)) {
     int64_t n = 1;
     for (int64_t d : shape)
       n *= d;
     std::normal_distribution<float> normal;
     for (int64_t i = 0; i < n; ++i)
       data.push_back(normal(random));
-    tensor = {data.data(),  {kDLCPU, 0}, int32_t(shape.size()), {kDLFloat, 32, 1},
-              shape.data(), nullptr,     0};
+    tensor = {data.data(),
+              {kDLCPU, 0},
+              int32_t(shape.size()),
+              {kDLFloat, 32, 1},
+              shape.data(),
+              nullptr,
+              0};
   }
 };
 
-const float *values(const fathom::Array &a) { return static_cast<float *>(a.dlpack().data); }
+const float *values(const fathom::Array &a) {
+  return static_cast<float *>(a.dlpack().data);
+}
 
 int fail(const fathom::Status &status) {
   std::fprintf(stderr, "%s\n", status.message().c_str());
@@ -61,7 +69,8 @@ int main() {
 
   // [batch, sequence, heads, head dim]; 4 query heads share 2 KV heads.
   std::mt19937 random(1);
-  Floats q({1, 50, 4, 32}, random), k({1, 70, 2, 32}, random), v({1, 70, 2, 32}, random);
+  Floats q({1, 50, 4, 32}, random), k({1, 70, 2, 32}, random),
+      v({1, 70, 2, 32}, random);
   Floats slopes({4}, random), dO({1, 50, 4, 32}, random);
   fathom::Inputs inputs{q.tensor, k.tensor, v.tensor, {slopes.tensor}, {}, {}};
   auto kernel = variant->compileFor(inputs);
@@ -75,14 +84,15 @@ int main() {
   if (!gradients)
     return fail(gradients.status());
   std::printf("o[0] = %g, lse[0] = %g, dq[0] = %g, gradient of slope 0 = %g\n",
-              values(forward->o)[0], values(forward->lse)[0], values(gradients->dq)[0],
-              values(gradients->dCaptures[0])[0]);
+              values(forward->o)[0], values(forward->lse)[0],
+              values(gradients->dq)[0], values(gradients->dCaptures[0])[0]);
 
   // Full attention over keys 0 to 29 and 30 to 69, as views of k and v.
   auto full = fathom::Variant::parse("fa.variant @full()");
   if (!full)
     return fail(full.status());
-  auto part = [](Floats &t, int64_t begin, int64_t end, std::vector<int64_t> &shape) {
+  auto part = [](Floats &t, int64_t begin, int64_t end,
+                 std::vector<int64_t> &shape) {
     DLTensor view = t.tensor;
     shape = {1, end - begin, 2, 32};
     view.shape = shape.data();
@@ -99,13 +109,16 @@ int main() {
   auto first = once->forward({q.tensor, k1, v1, {}, {}, {}});
   auto second = once->forward({q.tensor, k2, v2, {}, {}, {}});
   if (!whole || !first || !second)
-    return fail(whole ? first ? second.status() : first.status() : whole.status());
-  auto merged = fathom::merge({{first->o, first->lse}, {second->o, second->lse}});
+    return fail(whole ? first ? second.status() : first.status()
+                      : whole.status());
+  auto merged =
+      fathom::merge({{first->o, first->lse}, {second->o, second->lse}});
   if (!merged)
     return fail(merged.status());
   float worst = 0;
   for (size_t n = 0; n < q.data.size(); ++n)
-    worst = std::fmax(worst, std::fabs(values(merged->o)[n] - values(whole->o)[n]));
+    worst =
+        std::fmax(worst, std::fabs(values(merged->o)[n] - values(whole->o)[n]));
   std::printf("two halves against the whole: %g apart\n", worst);
   return worst < 1e-5f ? 0 : 1;
 }

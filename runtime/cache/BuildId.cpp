@@ -21,14 +21,17 @@ std::optional<std::string> noteOf(const dl_phdr_info &object) {
     const ElfW(Phdr) &p = object.dlpi_phdr[n];
     if (p.p_type != PT_NOTE)
       continue;
-    const char *at = reinterpret_cast<const char *>(object.dlpi_addr + p.p_vaddr);
+    const char *at =
+        reinterpret_cast<const char *>(object.dlpi_addr + p.p_vaddr);
     const char *end = at + p.p_memsz;
     while (at + sizeof(ElfW(Nhdr)) <= end) {
       auto *note = reinterpret_cast<const ElfW(Nhdr) *>(at);
       const char *name = at + sizeof(*note);
       const char *content = name + (note->n_namesz + 3) / 4 * 4;
-      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && !std::memcmp(name, "GNU", 4))
-        return llvm::toHex(llvm::StringRef(content, note->n_descsz), /*LowerCase=*/true);
+      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+          !std::memcmp(name, "GNU", 4))
+        return llvm::toHex(llvm::StringRef(content, note->n_descsz),
+                           /*LowerCase=*/true);
       at = content + (note->n_descsz + 3) / 4 * 4;
     }
   }
@@ -40,7 +43,9 @@ std::optional<std::string> objectOf(const void *address) {
   struct Search {
     uintptr_t address, own;
     std::optional<std::string> found;
-  } search{reinterpret_cast<uintptr_t>(address), reinterpret_cast<uintptr_t>(&noteOf), {}};
+  } search{reinterpret_cast<uintptr_t>(address),
+           reinterpret_cast<uintptr_t>(&noteOf),
+           {}};
   dl_iterate_phdr(
       [](dl_phdr_info *object, size_t, void *data) {
         auto &s = *static_cast<Search *>(data);
@@ -64,11 +69,13 @@ std::optional<std::string> objectOf(const void *address) {
 } // namespace
 
 const std::optional<std::string> &compilerBuildId() {
-  static const std::optional<std::string> id = []() -> std::optional<std::string> {
+  static const std::optional<std::string> id =
+      []() -> std::optional<std::string> {
     std::string text = kOwnBuildId;
     text += " LLVM " LLVM_VERSION_STRING;
-    for (const void *address : {reinterpret_cast<const void *>(&llvm::sys::getHostCPUName),
-                                reinterpret_cast<const void *>(&mlir::verify)}) {
+    for (const void *address :
+         {reinterpret_cast<const void *>(&llvm::sys::getHostCPUName),
+          reinterpret_cast<const void *>(&mlir::verify)}) {
       auto object = objectOf(address);
       if (!object)
         return std::nullopt;

@@ -36,7 +36,8 @@ std::optional<std::string> readAll(const std::string &path) {
   if (whole) {
     bytes.resize(st.st_size);
     size_t done = 0;
-    for (ssize_t n = 1; done < bytes.size() && n > 0; done += std::max<ssize_t>(n, 0))
+    for (ssize_t n = 1; done < bytes.size() && n > 0;
+         done += std::max<ssize_t>(n, 0))
       n = read(fd, bytes.data() + done, bytes.size() - done);
     whole = done == bytes.size();
   }
@@ -67,7 +68,8 @@ bool writeAll(const std::string &path, const std::string &bytes) {
 /// Makes `path` and its parents, for the user alone.
 bool makeDirectories(const std::string &path) {
   for (size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
-    if (mkdir(path.substr(0, at).c_str(), 0700) && errno != EEXIST && at == std::string::npos)
+    if (mkdir(path.substr(0, at).c_str(), 0700) && errno != EEXIST &&
+        at == std::string::npos)
       return false;
     if (at == std::string::npos)
       return true;
@@ -77,9 +79,10 @@ bool makeDirectories(const std::string &path) {
 } // namespace
 
 std::string hashOf(const std::string &bytes) {
-  return llvm::toHex(llvm::BLAKE3::hash(llvm::ArrayRef(
-                         reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size())),
-                     /*LowerCase=*/true);
+  return llvm::toHex(
+      llvm::BLAKE3::hash(llvm::ArrayRef(
+          reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size())),
+      /*LowerCase=*/true);
 }
 
 std::pair<std::string, int64_t> DiskCache::fromEnvironment() {
@@ -121,7 +124,8 @@ std::string DiskCache::use(std::string dir) {
   if (st.st_uid != geteuid())
     return fmt::format("'{}' belongs to another user", dir);
   if (st.st_mode & (S_IWGRP | S_IWOTH))
-    return fmt::format("'{}' may be written by others (chmod 700 makes it usable)", dir);
+    return fmt::format(
+        "'{}' may be written by others (chmod 700 makes it usable)", dir);
   if (!makeDirectories(dir + "/v1"))
     return fmt::format("cannot make '{}/v1': {}", dir, std::strerror(errno));
   root = dir + "/v1";
@@ -133,7 +137,8 @@ DiskCache::~DiskCache() = default;
 void DiskCache::warn(const std::string &what) {
   std::call_once(warned, [&] {
     fmt::print(stderr,
-               "fathom: warning: compiled kernels are not kept on disk: {}; FATHOM_CACHE_DIR names "
+               "fathom: warning: compiled kernels are not kept on disk: {}; "
+               "FATHOM_CACHE_DIR names "
                "another directory or is 'off'\n",
                what);
   });
@@ -141,8 +146,9 @@ void DiskCache::warn(const std::string &what) {
 
 std::string DiskCache::temporary() {
   static std::atomic<unsigned> count;
-  return fmt::format("{}/tmp-{}-{}-{:x}", root, getpid(), count++,
-                     std::chrono::steady_clock::now().time_since_epoch().count());
+  return fmt::format(
+      "{}/tmp-{}-{}-{:x}", root, getpid(), count++,
+      std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
 /// Renamed first: no one can find half of it.
@@ -157,7 +163,8 @@ std::optional<DiskCache::Entry> DiskCache::load(const std::string &key) {
   if (root.empty())
     return std::nullopt;
   std::string path = root + "/" + key;
-  auto meta = readAll(path + "/meta.json"), object = readAll(path + "/object.o");
+  auto meta = readAll(path + "/meta.json"),
+       object = readAll(path + "/object.o");
   if (!meta && !object && access(path.c_str(), F_OK))
     return std::nullopt;
   if (meta && object) {
@@ -181,8 +188,9 @@ void DiskCache::store(const std::string &key, const Entry &entry) {
   if (root.empty())
     return;
   std::string staging = temporary(), path = root + "/" + key;
-  std::string meta = fmt::format("{{\"key\": \"{}\", \"object\": \"{}\", \"content\": {}}}\n", key,
-                                 hashOf(entry.object), entry.meta);
+  std::string meta =
+      fmt::format("{{\"key\": \"{}\", \"object\": \"{}\", \"content\": {}}}\n",
+                  key, hashOf(entry.object), entry.meta);
   bool written = mkdir(staging.c_str(), 0700) == 0 &&
                  writeAll(staging + "/object.o", entry.object) &&
                  writeAll(staging + "/meta.json", meta);
@@ -211,8 +219,8 @@ void DiskCache::evict() {
   int64_t total = 0;
   std::error_code ec;
   auto now = fs::file_time_type::clock::now();
-  for (auto it = fs::directory_iterator(root, ec); !ec && it != fs::directory_iterator();
-       it.increment(ec)) {
+  for (auto it = fs::directory_iterator(root, ec);
+       !ec && it != fs::directory_iterator(); it.increment(ec)) {
     std::error_code gone;
     std::string name = it->path().filename();
     if (!it->is_directory(gone))
@@ -264,12 +272,14 @@ std::pair<int64_t, int64_t> DiskCache::size() {
 DiskCache::Lock::Lock(DiskCache &cache, const std::string &key, int seconds) {
   if (cache.root.empty())
     return;
-  fd = open((cache.root + "/lock-" + key.substr(0, 2)).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  fd = open((cache.root + "/lock-" + key.substr(0, 2)).c_str(),
+            O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0)
     return;
   auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   while (flock(fd, LOCK_EX | LOCK_NB)) {
-    if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() > until) {
+    if ((errno != EWOULDBLOCK && errno != EINTR) ||
+        std::chrono::steady_clock::now() > until) {
       close(fd);
       fd = -1;
       return;

@@ -13,7 +13,8 @@ std::string CacheKey::digest() const {
   // Lengths in front: no two lists of fields read the same.
   std::string text;
   for (const auto &[field, value] : fields)
-    text += std::to_string(field.size()) + ":" + field + std::to_string(value.size()) + ":" + value;
+    text += std::to_string(field.size()) + ":" + field +
+            std::to_string(value.size()) + ":" + value;
   return hashOf(text);
 }
 
@@ -48,7 +49,8 @@ void KernelCache::keep(const std::string &key, const Pointer &executable) {
 }
 
 Result<KernelCache::Pointer>
-KernelCache::get(const std::string &key, const std::function<Result<Compiled>()> &compile,
+KernelCache::get(const std::string &key,
+                 const std::function<Result<Compiled>()> &compile,
                  const std::function<Pointer(const DiskCache::Entry &)> &load) {
   std::shared_ptr<std::mutex> mine;
   {

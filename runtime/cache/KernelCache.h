@@ -47,9 +47,9 @@ public:
 
   /// The instance of `key`: kept, or made by `load` from what `compile` made
   /// earlier (null: it can't be), or made by `compile`.
-  Result<Pointer> get(const std::string &key,
-                      const std::function<Result<Compiled>()> &compile,
-                      const std::function<Pointer(const DiskCache::Entry &)> &load);
+  Result<Pointer>
+  get(const std::string &key, const std::function<Result<Compiled>()> &compile,
+      const std::function<Pointer(const DiskCache::Entry &)> &load);
 
   Stats stats();
   DiskCache &disk() { return onDisk; }
@@ -60,9 +60,10 @@ private:
 
   DiskCache onDisk;
   size_t kept;
-  std::mutex mutex; // guards what follows
+  std::mutex mutex;                                  // guards what follows
   std::list<std::pair<std::string, Pointer>> recent; // most recent first
-  std::map<std::string, std::list<std::pair<std::string, Pointer>>::iterator> entries;
+  std::map<std::string, std::list<std::pair<std::string, Pointer>>::iterator>
+      entries;
   std::map<std::string, std::shared_ptr<std::mutex>> inProgress;
   Stats counts;
 };

@@ -38,14 +38,15 @@ std::vector<Sequence> sequences(const Problem &p) {
     for (int64_t b = 0; b < p.q.shape[0]; ++b)
       list.push_back({b, 0, p.q.shape[2], 0, p.k.shape[2]});
   for (size_t n = 0; n + 1 < p.cuSeqlensQ.size(); ++n)
-    list.push_back({int64_t(n), p.cuSeqlensQ[n], p.cuSeqlensQ[n + 1], p.cuSeqlensK[n],
-                    p.cuSeqlensK[n + 1]});
+    list.push_back({int64_t(n), p.cuSeqlensQ[n], p.cuSeqlensQ[n + 1],
+                    p.cuSeqlensK[n], p.cuSeqlensK[n + 1]});
   return list;
 }
 
 /// Rows [begin, end) of head (b, h), in C order.
 template <typename T>
-std::vector<T> rows(const Tensor &t, int64_t b, int64_t h, int64_t begin, int64_t end) {
+std::vector<T> rows(const Tensor &t, int64_t b, int64_t h, int64_t begin,
+                    int64_t end) {
   int64_t d = t.shape[3];
   std::vector<T> out((end - begin) * d);
   for (int64_t i = begin; i < end; ++i)
@@ -87,16 +88,19 @@ void addSize(T *to, T factor, const T *from, int64_t n) {
 template <typename T, typename E>
 class Attention {
 public:
-  Attention(const Problem &p, const VariantEvaluator<E> &variant, Rounding rounding,
-            ArrayRef<int64_t> captureSizes)
-      : p(p), variant(variant), rounding(rounding), dqk(p.q.shape[3]), dv(p.v.shape[3]),
-        group(p.k.shape[1] ? p.q.shape[1] / p.k.shape[1] : 1), backward(p.dO.defined()),
-        captureSizes(captureSizes) {
+  Attention(const Problem &p, const VariantEvaluator<E> &variant,
+            Rounding rounding, ArrayRef<int64_t> captureSizes)
+      : p(p), variant(variant), rounding(rounding), dqk(p.q.shape[3]),
+        dv(p.v.shape[3]), group(p.k.shape[1] ? p.q.shape[1] / p.k.shape[1] : 1),
+        backward(p.dO.defined()), captureSizes(captureSizes) {
     VariantInterface stated = p.variant;
     std::optional<APFloat> s = stated.getScale();
     scale = s ? E(s->convertToDouble()) : E(1) / std::sqrt(E(dqk));
-    auto like = [](const Tensor &t) { return Tensor::zeros(DType::f64, t.shape); };
-    std::vector<int64_t> rowShape(p.q.shape.begin(), p.q.shape.end() - 1), oShape = rowShape;
+    auto like = [](const Tensor &t) {
+      return Tensor::zeros(DType::f64, t.shape);
+    };
+    std::vector<int64_t> rowShape(p.q.shape.begin(), p.q.shape.end() - 1),
+        oShape = rowShape;
     oShape.push_back(dv);
     answer.o = Tensor::zeros(DType::f64, oShape);
     answer.lse = Tensor::zeros(DType::f64, rowShape);
@@ -137,7 +141,8 @@ public:
       answer.dCaptureSlacks.emplace_back();
       if (!isFloat(p.captures[c].dtype))
         continue;
-      Tensor g = Tensor::zeros(DType::f64, p.captures[c].shape), slack = g.to(DType::f64);
+      Tensor g = Tensor::zeros(DType::f64, p.captures[c].shape),
+             slack = g.to(DType::f64);
       for (int64_t n = 0; n < captureSizes[c]; ++n) {
         T sum = 0, size = 0, square = 0;
         for (auto &part : parts) {
@@ -146,7 +151,8 @@ public:
           square += part[c].square[n];
         }
         g.store(n, sum);
-        slack.store(n, 2 * roundingOf(std::sqrt(size)) + 4 * rounding.relative * std::sqrt(square));
+        slack.store(n, 2 * roundingOf(std::sqrt(size)) +
+                           4 * rounding.relative * std::sqrt(square));
       }
       answer.dCaptures.back() = g;
       answer.dCaptureSlacks.back() = slack;
@@ -164,13 +170,16 @@ private:
 
   double roundingOf(T size) const { return 2 * ulp(accType(p.q.dtype), size); }
 
-  void runHead(const Sequence &s, int64_t kvHead, std::vector<CapturedSum> &dCaptures) {
+  void runHead(const Sequence &s, int64_t kvHead,
+               std::vector<CapturedSum> &dCaptures) {
     int64_t b = p.cuSeqlensQ.empty() ? s.b : 0, nk = s.k1 - s.k0;
-    std::vector<T> k = rows<T>(p.k, b, kvHead, s.k0, s.k1), v = rows<T>(p.v, b, kvHead, s.k0, s.k1);
+    std::vector<T> k = rows<T>(p.k, b, kvHead, s.k0, s.k1),
+                   v = rows<T>(p.v, b, kvHead, s.k0, s.k1);
     std::vector<T> dK(backward ? k.size() : 0), dV(backward ? v.size() : 0);
     std::vector<T> score(nk), prob(nk), ds(nk), o(dv), dQ(dqk), dP(nk);
     // Sums of magnitudes, for the reference.
-    std::vector<T> dPSize(nk), dQSize(dqk), dKSize(dK.size()), dVSize(dV.size());
+    std::vector<T> dPSize(nk), dQSize(dqk), dKSize(dK.size()),
+        dVSize(dV.size());
     std::vector<char> visible(nk);
     std::vector<Contributions<E>> byCapture(backward ? nk : 0);
     for (int64_t h = kvHead * group; h < (kvHead + 1) * group; ++h) {
@@ -193,7 +202,9 @@ private:
           max = score[j] > max ? score[j] : max;
         }
         for (int64_t j = 0; j < nk; ++j) {
-          prob[j] = !visible[j] || score[j] == -INFINITY ? T(0) : std::exp(score[j] - max);
+          prob[j] = !visible[j] || score[j] == -INFINITY
+                        ? T(0)
+                        : std::exp(score[j] - max);
           sum += prob[j];
         }
         int64_t row = s.q0 + i;
@@ -214,7 +225,8 @@ private:
           continue;
 
         const T *dORow = &dO[i * dv];
-        T dL = p.dLse.defined() ? T(p.dLse.at({b, h, row})) : T(0), delta = 0, deltaSize = 0;
+        T dL = p.dLse.defined() ? T(p.dLse.at({b, h, row})) : T(0), delta = 0,
+          deltaSize = 0;
         for (int64_t j = 0; j < nk; ++j) {
           if (!visible[j])
             continue;
@@ -272,8 +284,10 @@ private:
       put(answer.dk, b, kvHead, s.k0 + j, ArrayRef(dK).slice(j * dqk, dqk));
       put(answer.dv, b, kvHead, s.k0 + j, ArrayRef(dV).slice(j * dv, dv));
       if (rounding.exact) {
-        putSlack(answer.dkSlack, b, kvHead, s.k0 + j, ArrayRef(dKSize).slice(j * dqk, dqk));
-        putSlack(answer.dvSlack, b, kvHead, s.k0 + j, ArrayRef(dVSize).slice(j * dv, dv));
+        putSlack(answer.dkSlack, b, kvHead, s.k0 + j,
+                 ArrayRef(dKSize).slice(j * dqk, dqk));
+        putSlack(answer.dvSlack, b, kvHead, s.k0 + j,
+                 ArrayRef(dVSize).slice(j * dv, dv));
       }
     }
   }
@@ -284,7 +298,8 @@ private:
       t.store(at + c, roundTo(rounding.type, values[c]));
   }
 
-  void putSlack(Tensor &t, int64_t b, int64_t h, int64_t row, ArrayRef<T> sizes) {
+  void putSlack(Tensor &t, int64_t b, int64_t h, int64_t row,
+                ArrayRef<T> sizes) {
     int64_t at = t.offset({{b, h, row, 0}});
     for (size_t c = 0; c < sizes.size(); ++c)
       t.store(at + c, roundingOf(sizes[c]));
@@ -320,7 +335,8 @@ struct Captured {
 };
 
 template <typename T, typename E>
-FailureOr<Answer> attend(const Problem &p, unsigned threads, Rounding rounding) {
+FailureOr<Answer> attend(const Problem &p, unsigned threads,
+                         Rounding rounding) {
   Captured captured(p);
   auto variant = VariantEvaluator<E>::create(p.variant, captured.arrays);
   if (failed(variant))
@@ -336,11 +352,13 @@ constexpr double kCodedError = 0.0443;
 FailureOr<Answer> reference(const Problem &p, unsigned threads, bool codedP) {
   Rounding exact;
   exact.relative = codedP ? kCodedError : ulp(p.q.dtype, 1) / 2;
-  return p.q.dtype == DType::f64 ? attend<long double, long double>(p, threads, exact)
-                                 : attend<double, double>(p, threads, exact);
+  return p.q.dtype == DType::f64
+             ? attend<long double, long double>(p, threads, exact)
+             : attend<double, double>(p, threads, exact);
 }
 
-FailureOr<Answer> naive(const Problem &p, unsigned threads, double (*roundP)(double)) {
+FailureOr<Answer> naive(const Problem &p, unsigned threads,
+                        double (*roundP)(double)) {
   DType t = p.q.dtype;
   if (t == DType::f64)
     return attend<double, double>(p, threads, {false, t, roundP, 0});
@@ -376,14 +394,15 @@ FailureOr<double> visiblePairs(const Problem &p) {
   return seen ? visible * all / seen : 0;
 }
 
-Check compare(std::string name, const Tensor &got, const Tensor &ref, const Tensor &naive,
-              DType dtype, const Tensor &slack) {
+Check compare(std::string name, const Tensor &got, const Tensor &ref,
+              const Tensor &naive, DType dtype, const Tensor &slack) {
   Check check;
   check.name = std::move(name);
   if (got.shape != ref.shape) {
     check.pass = false;
-    check.worst = fmt::format("expected shape [{}], got [{}]", fmt::join(ref.shape, ", "),
-                              fmt::join(got.shape, ", "));
+    check.worst =
+        fmt::format("expected shape [{}], got [{}]", fmt::join(ref.shape, ", "),
+                    fmt::join(got.shape, ", "));
     return check;
   }
   double naiveError = 0, largest = 0;
@@ -423,8 +442,9 @@ Check compare(std::string name, const Tensor &got, const Tensor &ref, const Tens
     std::vector<int64_t> index(ref.rank());
     for (int64_t d = ref.rank(), n = worst; d-- > 0; n /= ref.shape[d])
       index[d] = n % ref.shape[d];
-    check.worst = fmt::format("at [{}]: expected {:.9g}, got {:.9g}", fmt::join(index, ", "),
-                              ref.load(worst), got.load(got.offsetOf(worst)));
+    check.worst = fmt::format("at [{}]: expected {:.9g}, got {:.9g}",
+                              fmt::join(index, ", "), ref.load(worst),
+                              got.load(got.offsetOf(worst)));
   }
   return check;
 }

@@ -46,7 +46,8 @@ struct Answer {
 /// The answer in f64 (long double where q is f64), nothing rounded. Row with
 /// no visible key: o = 0, lse = -inf, all gradients zero. A visible score of
 /// -inf counts as hidden. `codedP`: the slack is that of a P in 8 bits.
-llvm::FailureOr<Answer> reference(const Problem &problem, unsigned threads, bool codedP = false);
+llvm::FailureOr<Answer> reference(const Problem &problem, unsigned threads,
+                                  bool codedP = false);
 
 /// The same as a user would write it in q's type: S, regions and softmax in
 /// f32, P and dS rounded to the type, sums in f32, outputs rounded (f64: all in
@@ -78,8 +79,8 @@ struct Check {
 ///   + the entry's `slack`, if given.
 /// NaN and infinities must be where the reference has them; a value beyond the
 /// range of `dtype` may be infinite.
-Check compare(std::string name, const Tensor &got, const Tensor &reference, const Tensor &naive,
-              DType dtype, const Tensor &slack = {});
+Check compare(std::string name, const Tensor &got, const Tensor &reference,
+              const Tensor &naive, DType dtype, const Tensor &slack = {});
 
 } // namespace fathom::oracle
 

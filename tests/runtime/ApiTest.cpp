@@ -62,18 +62,24 @@ Tensor normal(DType type, std::vector<int64_t> shape) {
 
 Tensor tensorOf(const Array &a) { return *fromDLPack("array", a); }
 
-void expectRight(const char *name, const Tensor &got, const Tensor &ref, const Tensor &naive,
-                 DType type, const Tensor &slack = {}) {
+void expectRight(const char *name, const Tensor &got, const Tensor &ref,
+                 const Tensor &naive, DType type, const Tensor &slack = {}) {
   oracle::Check c = oracle::compare(name, got, ref, naive, type, slack);
-  EXPECT_TRUE(c.pass) << name << " " << c.error << " > " << c.tolerance << " " << c.worst;
+  EXPECT_TRUE(c.pass) << name << " " << c.error << " > " << c.tolerance << " "
+                      << c.worst;
 }
 
 /// Forward and backward in `layout`, compared with the oracle.
-void runAll(const std::string &variant, DType type, Layout layout, bool lseGradient) {
-  SCOPED_TRACE(variant + " " + std::string(name(type)) + " " + stringifyLayout(layout).str());
-  auto in = [&](std::vector<int64_t> s) { return normal(type, shapeInLayout(s, layout)); };
+void runAll(const std::string &variant, DType type, Layout layout,
+            bool lseGradient) {
+  SCOPED_TRACE(variant + " " + std::string(name(type)) + " " +
+               stringifyLayout(layout).str());
+  auto in = [&](std::vector<int64_t> s) {
+    return normal(type, shapeInLayout(s, layout));
+  };
   int64_t b = layout == Layout::packed ? 1 : 2, sq = 37, sk = 41;
-  Held q(in({b, 4, sq, 24})), k(in({b, 2, sk, 24})), v(in({b, 2, sk, 16})), dO(in({b, 4, sq, 16}));
+  Held q(in({b, 4, sq, 24})), k(in({b, 2, sk, 24})), v(in({b, 2, sk, 16})),
+      dO(in({b, 4, sq, 16}));
   Held dLse(normal(accType(type), shapeInLayout({b, 4, sq}, layout)));
   Held bias(normal(DType::f32, {4, 41})), shift(normal(DType::f32, {})),
       doc(Tensor::zeros(DType::i32, {41}));
@@ -101,7 +107,8 @@ void runAll(const std::string &variant, DType type, Layout layout, bool lseGradi
   ASSERT_TRUE(kernel.ok()) << kernel.status().message();
   auto forward = kernel->forward(inputs);
   ASSERT_TRUE(forward.ok()) << forward.status().message();
-  auto grads = kernel->backward(forward->saved, dO, lseGradient ? TensorRef(dLse) : TensorRef());
+  auto grads = kernel->backward(forward->saved, dO,
+                                lseGradient ? TensorRef(dLse) : TensorRef());
   ASSERT_TRUE(grads.ok()) << grads.status().message();
 
   auto source = VariantSource::parse(kText, "text", variant);
@@ -122,8 +129,8 @@ void runAll(const std::string &variant, DType type, Layout layout, bool lseGradi
   auto ref = *oracle::reference(p, 2), naive = *oracle::naive(p, 2);
   auto logical = [&](const Array &a) { return toLogical(tensorOf(a), layout); };
   expectRight("o", logical(forward->o), ref.o, naive.o, type);
-  expectRight("lse", lseToLogical(tensorOf(forward->lse), layout), ref.lse, naive.lse,
-              accType(type));
+  expectRight("lse", lseToLogical(tensorOf(forward->lse), layout), ref.lse,
+              naive.lse, accType(type));
   expectRight("dq", logical(grads->dq), ref.dq, naive.dq, type, ref.dqSlack);
   expectRight("dk", logical(grads->dk), ref.dk, naive.dk, type, ref.dkSlack);
   expectRight("dv", logical(grads->dv), ref.dv, naive.dv, type, ref.dvSlack);
@@ -131,8 +138,8 @@ void runAll(const std::string &variant, DType type, Layout layout, bool lseGradi
     ASSERT_EQ(grads->dCaptures.size(), 3u);
     EXPECT_FALSE(grads->dCaptures[2].defined());
     for (int c = 0; c < 2; ++c)
-      expectRight("captured", tensorOf(grads->dCaptures[c]), ref.dCaptures[c], naive.dCaptures[c],
-                  type, ref.dCaptureSlacks[c]);
+      expectRight("captured", tensorOf(grads->dCaptures[c]), ref.dCaptures[c],
+                  naive.dCaptures[c], type, ref.dCaptureSlacks[c]);
   }
 }
 
@@ -159,7 +166,8 @@ TEST(Api, StridesAreHonoured) {
   Held q(slice(0)), k(slice(1)), v(slice(2));
   Tensor one = Tensor::zeros(DType::f32, {1});
   one.store(0, 0.5);
-  Tensor flat = Tensor::view(DType::f32, {1, 33, 2, 16}, one.data, {0, 0, 0, 0});
+  Tensor flat =
+      Tensor::view(DType::f32, {1, 33, 2, 16}, one.data, {0, 0, 0, 0});
   flat.owner = one.owner;
   Held dO(flat);
   Tensor large = Tensor::zeros(DType::f32, {1, 66, 2, 16});
@@ -174,8 +182,12 @@ TEST(Api, StridesAreHonoured) {
   auto forward = kernel->forward({q, k, v, {}, {}, {}}, {o, {}});
   ASSERT_TRUE(forward.ok()) << forward.status().message();
   EXPECT_FALSE(forward->o.defined());
-  auto dense = kernel->forward({Held(q.tensor.to(DType::f32)), Held(k.tensor.to(DType::f32)),
-                                Held(v.tensor.to(DType::f32)), {}, {}, {}});
+  auto dense = kernel->forward({Held(q.tensor.to(DType::f32)),
+                                Held(k.tensor.to(DType::f32)),
+                                Held(v.tensor.to(DType::f32)),
+                                {},
+                                {},
+                                {}});
   EXPECT_EQ(every.values(), tensorOf(dense->o).values());
   for (int64_t i = 1; i < 66; i += 2)
     EXPECT_EQ(large.at({0, i, 1, 15}), 7);
@@ -190,10 +202,13 @@ TEST(Api, StridesAreHonoured) {
   EXPECT_EQ(dk.tensor.values(), tensorOf(gradients->dk).values());
   // CASES: outputs that overlap are refused.
   auto refused = kernel->backward(forward->saved, dO, {}, {dq, dq, dv, {}});
-  EXPECT_NE(refused.status().message().find("'dk': expected an output apart from the others"),
-            std::string::npos) << refused.status().message();
+  EXPECT_NE(refused.status().message().find(
+                "'dk': expected an output apart from the others"),
+            std::string::npos)
+      << refused.status().message();
   refused = kernel->backward(forward->saved, dO, {}, {q, dk, dv, {}});
-  EXPECT_NE(refused.status().message().find("overlaps an input"), std::string::npos);
+  EXPECT_NE(refused.status().message().find("overlaps an input"),
+            std::string::npos);
 }
 
 TEST(Api, ErrorsAreData) {
@@ -201,41 +216,52 @@ TEST(Api, ErrorsAreData) {
     EXPECT_EQ(int(s.code()), int(code));
     EXPECT_NE(s.message().find(words), std::string::npos) << s.message();
   };
-  says(Variant::parse("module {").status(), ErrorCode::invalid_argument, "<text>:1:");
-  says(Variant::parse(kText).status(), ErrorCode::invalid_argument, "choose one by name");
-  says(Variant::load("/nonexistent").status(), ErrorCode::io_error, "No such file");
+  says(Variant::parse("module {").status(), ErrorCode::invalid_argument,
+       "<text>:1:");
+  says(Variant::parse(kText).status(), ErrorCode::invalid_argument,
+       "choose one by name");
+  says(Variant::load("/nonexistent").status(), ErrorCode::io_error,
+       "No such file");
   auto variant = Variant::parse(kText, "bias");
-  EXPECT_EQ(variant->captures(), (std::vector<std::string>{"bias", "shift", "doc"}));
+  EXPECT_EQ(variant->captures(),
+            (std::vector<std::string>{"bias", "shift", "doc"}));
   KernelOptions o;
   o.dtype = "f8";
-  says(variant->compile(o).status(), ErrorCode::invalid_argument, "f64, f32, bf16, f16, got 'f8'");
+  says(variant->compile(o).status(), ErrorCode::invalid_argument,
+       "f64, f32, bf16, f16, got 'f8'");
   o = {};
   o.headDim = 0;
-  says(variant->compile(o).status(), ErrorCode::invalid_argument, "headDim: expected 1 to 512");
+  says(variant->compile(o).status(), ErrorCode::invalid_argument,
+       "headDim: expected 1 to 512");
   o = {};
   o.pPolicy = "guess";
   EXPECT_FALSE(variant->compile(o).ok());
   Held q(normal(DType::f32, {1, 4, 3, 8})), k(normal(DType::f32, {1, 4, 2, 8}));
-  says(variant->compileFor({q, k, k, {}, {}, {}}).status(), ErrorCode::invalid_argument,
+  says(variant->compileFor({q, k, k, {}, {}, {}}).status(),
+       ErrorCode::invalid_argument,
        "divides the 3 heads"); // CASES B050
   Held k1(normal(DType::f32, {1, 4, 1, 8}));
-  says(variant->compileFor({q, k1, k1, {}, {}, {}}).status(), ErrorCode::invalid_argument,
+  says(variant->compileFor({q, k1, k1, {}, {}, {}}).status(),
+       ErrorCode::invalid_argument,
        "captured operand 'bias' of @bias is missing");
   auto causal = Variant::parse(kText, "causal");
   auto kernel = causal->compileFor({q, k1, k1, {}, {}, {}});
   ASSERT_TRUE(kernel.ok()) << kernel.status().message();
-  says(kernel->forward({q, k1, {}, {}, {}, {}}).status(), ErrorCode::invalid_argument,
-       "'v' is missing");
+  says(kernel->forward({q, k1, {}, {}, {}, {}}).status(),
+       ErrorCode::invalid_argument, "'v' is missing");
   Held wide(normal(DType::f32, {1, 4, 3, 9}));
-  says(kernel->forward({wide, k1, k1, {}, {}, {}}).status(), ErrorCode::invalid_argument,
-       "head dim");
+  says(kernel->forward({wide, k1, k1, {}, {}, {}}).status(),
+       ErrorCode::invalid_argument, "head dim");
   Held equal(normal(DType::f32, {1, 4, 1, 8}));
-  says(kernel->forward({equal, k1, k1, {}, {}, {}}).status(), ErrorCode::invalid_argument,
-       "expected 3 heads, 3 for each head of 'k'");
-  says(kernel->backward({}, q).status(), ErrorCode::invalid_argument, "what forward saved");
+  says(kernel->forward({equal, k1, k1, {}, {}, {}}).status(),
+       ErrorCode::invalid_argument, "expected 3 heads, 3 for each head of 'k'");
+  says(kernel->backward({}, q).status(), ErrorCode::invalid_argument,
+       "what forward saved");
   auto forward = kernel->forward({q, k1, k1, {}, {}, {}});
-  says(kernel->backward(forward->saved, q, q).status(), ErrorCode::invalid_argument, "'dlse'");
-  says(kernel->backward(forward->saved, k1).status(), ErrorCode::invalid_argument,
+  says(kernel->backward(forward->saved, q, q).status(),
+       ErrorCode::invalid_argument, "'dlse'");
+  says(kernel->backward(forward->saved, k1).status(),
+       ErrorCode::invalid_argument,
        "'do': expected f32[1, 4, 3, 8], got f32[1, 4, 1, 8]");
 }
 
@@ -243,7 +269,8 @@ TEST(Api, ForwardOnlySavesNothing) {
   Held q(normal(DType::f32, {1, 9, 2, 8}));
   KernelOptions o;
   o.gradients = false;
-  auto kernel = Variant::parse(kText, "full")->compileFor({q, q, q, {}, {}, {}}, o);
+  auto kernel =
+      Variant::parse(kText, "full")->compileFor({q, q, q, {}, {}, {}}, o);
   ASSERT_TRUE(kernel.ok()) << kernel.status().message();
   auto forward = kernel->forward({q, q, q, {}, {}, {}});
   ASSERT_TRUE(forward.ok()) << forward.status().message();

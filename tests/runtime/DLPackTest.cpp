@@ -16,10 +16,16 @@ struct Given {
   std::vector<float> data = std::vector<float>(4096);
   DLTensor dl{};
 
-  Given(std::vector<int64_t> shape, std::vector<int64_t> strides = {}, uint64_t byteOffset = 0)
+  Given(std::vector<int64_t> shape, std::vector<int64_t> strides = {},
+        uint64_t byteOffset = 0)
       : shape(std::move(shape)), strides(std::move(strides)) {
-    dl = {data.data(), {kDLCPU, 0}, int32_t(this->shape.size()), {kDLFloat, 32, 1},
-          this->shape.data(), this->strides.empty() ? nullptr : this->strides.data(), byteOffset};
+    dl = {data.data(),
+          {kDLCPU, 0},
+          int32_t(this->shape.size()),
+          {kDLFloat, 32, 1},
+          this->shape.data(),
+          this->strides.empty() ? nullptr : this->strides.data(),
+          byteOffset};
     for (size_t n = 0; n < data.size(); ++n)
       data[n] = n;
   }
@@ -27,16 +33,21 @@ struct Given {
 
 TEST(DLPack, NullStridesAndOffsetsAreHonoured) {
   Given dense({2, 3}, {}, 8), columns({2, 3}, {1, 2}), expanded({2, 3}, {0, 1});
-  EXPECT_EQ(fromDLPack("x", dense.dl)->values(), (std::vector<double>{2, 3, 4, 5, 6, 7}));
-  EXPECT_EQ(fromDLPack("x", columns.dl)->values(), (std::vector<double>{0, 2, 4, 1, 3, 5}));
-  EXPECT_EQ(fromDLPack("x", expanded.dl)->values(), (std::vector<double>{0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(fromDLPack("x", dense.dl)->values(),
+            (std::vector<double>{2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(fromDLPack("x", columns.dl)->values(),
+            (std::vector<double>{0, 2, 4, 1, 3, 5}));
+  EXPECT_EQ(fromDLPack("x", expanded.dl)->values(),
+            (std::vector<double>{0, 1, 2, 0, 1, 2}));
 }
 
 TEST(DLPack, RefusesWithWords) {
-  auto says = [](const TensorRef &t, const std::string &words, bool output = false) {
+  auto says = [](const TensorRef &t, const std::string &words,
+                 bool output = false) {
     auto r = output ? outputFromDLPack("x", t) : fromDLPack("x", t);
     ASSERT_FALSE(r.ok());
-    EXPECT_NE(r.status().message().find(words), std::string::npos) << r.status().message();
+    EXPECT_NE(r.status().message().find(words), std::string::npos)
+        << r.status().message();
     EXPECT_NE(r.status().message().find("'x'"), std::string::npos);
   };
   says({}, "is missing");
@@ -136,10 +147,13 @@ TEST(Merge, EmptyPartsAreNeutral) { // CASES B006
   };
   auto o = [&](double x) { return tensor({1, 1, 1, 2}, {x, -x}); };
   auto l = [&](double x) { return tensor({1, 1, 1}, {x}); };
-  Array o1 = o(1), l1 = l(std::log(3.0)), o2 = o(5), l2 = l(0), nan = o(NAN), none = l(-INFINITY);
+  Array o1 = o(1), l1 = l(std::log(3.0)), o2 = o(5), l2 = l(0), nan = o(NAN),
+        none = l(-INFINITY);
   auto m = merge({{o1, l1}, {nan, none}, {o2, l2}});
   ASSERT_TRUE(m.ok()) << m.status().message();
-  auto value = [](const Array &a, int64_t n) { return static_cast<float *>(a.dlpack().data)[n]; };
+  auto value = [](const Array &a, int64_t n) {
+    return static_cast<float *>(a.dlpack().data)[n];
+  };
   EXPECT_FLOAT_EQ(value(m->o, 0), 2); // (3 * 1 + 1 * 5) / 4
   EXPECT_FLOAT_EQ(value(m->o, 1), -2);
   EXPECT_FLOAT_EQ(value(m->lse, 0), std::log(4.0));
@@ -154,10 +168,13 @@ TEST(Merge, EmptyPartsAreNeutral) { // CASES B006
   EXPECT_FALSE(merge({}).ok());
   EXPECT_FALSE(merge({{o1, l1}}, "hsdb").ok());
   auto bad = merge({{o1, l1}, {l2, o2}});
-  EXPECT_NE(bad.status().message().find("'o of part 1': expected f32[1, 1, 1, 2]"),
-            std::string::npos) << bad.status().message();
+  EXPECT_NE(
+      bad.status().message().find("'o of part 1': expected f32[1, 1, 1, 2]"),
+      std::string::npos)
+      << bad.status().message();
   auto over = merge({{o1, l1}}, "bshd", {o1, {}});
-  EXPECT_NE(over.status().message().find("overlaps an input"), std::string::npos);
+  EXPECT_NE(over.status().message().find("overlaps an input"),
+            std::string::npos);
 }
 
 } // namespace

@@ -21,13 +21,15 @@ constexpr int64_t kLarge = int64_t(1) << 30;
 
 class Cache : public ::testing::Test {
 protected:
-  fs::path dir = fs::temp_directory_path() / ("fathom-cache-" + std::to_string(getpid()));
+  fs::path dir =
+      fs::temp_directory_path() / ("fathom-cache-" + std::to_string(getpid()));
   Cache() { fs::remove_all(dir); }
   ~Cache() override { fs::remove_all(dir); }
 
   static std::string key(int n) { return hashOf(std::to_string(n)); }
   static DiskCache::Entry entry(int n, size_t bytes = 1000) {
-    return {std::string(bytes, char('a' + n % 26)), "{\"n\":" + std::to_string(n) + "}"};
+    return {std::string(bytes, char('a' + n % 26)),
+            "{\"n\":" + std::to_string(n) + "}"};
   }
   int count(const std::string &prefix) {
     int n = 0;
@@ -138,16 +140,17 @@ TEST_F(Cache, ManyProcessesOneColdDirectory) { // CASES B091
 }
 
 TEST_F(Cache, WithoutLocksEntriesAreStillWhole) {
-  EXPECT_EQ(inProcesses(8, [&](int p) {
-              DiskCache c(dir, kLarge);
-              for (int n = 0; n < 50; ++n) {
-                c.store(key(n % 4), entry(n % 4, 100000));
-                auto e = c.load(key(n % 4));
-                if (!e || e->object != entry(n % 4, 100000).object)
-                  return 1;
-              }
-              return 0;
-            }),
+  EXPECT_EQ(inProcesses(8,
+                        [&](int p) {
+                          DiskCache c(dir, kLarge);
+                          for (int n = 0; n < 50; ++n) {
+                            c.store(key(n % 4), entry(n % 4, 100000));
+                            auto e = c.load(key(n % 4));
+                            if (!e || e->object != entry(n % 4, 100000).object)
+                              return 1;
+                          }
+                          return 0;
+                        }),
             0);
 }
 
@@ -179,14 +182,16 @@ TEST_F(Cache, KilledProcessesHoldNothing) { // CASES B091, B093
   // What it left is cleared away after an hour.
   for (auto &e : fs::directory_iterator(dir / "v1"))
     if (e.path().filename().string().rfind("tmp-", 0) == 0)
-      fs::last_write_time(e, fs::file_time_type::clock::now() - std::chrono::hours(2));
+      fs::last_write_time(e, fs::file_time_type::clock::now() -
+                                 std::chrono::hours(2));
   c.store(key(99), entry(1));
   EXPECT_EQ(count("tmp-"), 0);
 }
 
 TEST_F(Cache, WaitsForALockOnlySoLong) { // CASES B093
   DiskCache c(dir, kLarge);
-  std::ofstream(dir / "v1" / ("lock-" + key(1).substr(0, 2))); // a file is no lock
+  std::ofstream(dir / "v1" /
+                ("lock-" + key(1).substr(0, 2))); // a file is no lock
   DiskCache::Lock first(c, key(1));
   auto start = std::chrono::steady_clock::now();
   DiskCache::Lock second(c, key(1), 1);
@@ -204,7 +209,8 @@ TEST_F(Cache, UnusableDirectories) { // CASES B094
     EXPECT_FALSE(c.load(key(1)));
     std::string said = testing::internal::GetCapturedStderr();
     EXPECT_NE(said.find(why), std::string::npos) << said;
-    EXPECT_EQ(said.find("warning", said.find("warning") + 1), std::string::npos) << said; // once
+    EXPECT_EQ(said.find("warning", said.find("warning") + 1), std::string::npos)
+        << said; // once
   };
   useless("?", "HOME is set");
   fs::create_directories(dir);
@@ -234,7 +240,9 @@ TEST_F(Cache, UnusableDirectories) { // CASES B094
 
 TEST_F(Cache, EnvironmentSaysWhere) {
   auto where = [](const char *cache, const char *xdg, const char *home) {
-    for (auto [name, value] : {std::pair{"FATHOM_CACHE_DIR", cache}, {"XDG_CACHE_HOME", xdg}, {"HOME", home}})
+    for (auto [name, value] : {std::pair{"FATHOM_CACHE_DIR", cache},
+                               {"XDG_CACHE_HOME", xdg},
+                               {"HOME", home}})
       value ? setenv(name, value, 1) : unsetenv(name);
     return DiskCache::fromEnvironment().first;
   };

@@ -22,12 +22,15 @@ constexpr int64_t kLarge = int64_t(1) << 30;
 /// Counts compiles; an instance's number stands in place of its code.
 class Kernels : public ::testing::Test {
 protected:
-  fs::path dir = fs::temp_directory_path() / ("fathom-kernels-" + std::to_string(getpid()));
+  fs::path dir = fs::temp_directory_path() /
+                 ("fathom-kernels-" + std::to_string(getpid()));
   Kernels() { fs::remove_all(dir); }
   ~Kernels() override { fs::remove_all(dir); }
   std::atomic<int> compiles = 0;
 
-  static std::string key(int n) { return CacheKey().add("n", std::to_string(n)).digest(); }
+  static std::string key(int n) {
+    return CacheKey().add("n", std::to_string(n)).digest();
+  }
   static KernelCache::Pointer executable(int64_t n) {
     auto e = std::make_shared<Executable>();
     e->gradCaptures = {n};
@@ -38,9 +41,12 @@ protected:
         key(n),
         [&]() -> Result<KernelCache::Compiled> {
           ++compiles;
-          return KernelCache::Compiled{executable(n), {std::string(1000, 'x'), std::to_string(n)}};
+          return KernelCache::Compiled{
+              executable(n), {std::string(1000, 'x'), std::to_string(n)}};
         },
-        [](const DiskCache::Entry &entry) { return executable(std::stoll(entry.meta)); });
+        [](const DiskCache::Entry &entry) {
+          return executable(std::stoll(entry.meta));
+        });
     return (*e)->gradCaptures[0];
   }
 };
@@ -48,7 +54,10 @@ protected:
 // CASES B087, B089, B095: another machine, type or build is another key.
 TEST(CacheKey, EveryFieldCounts) {
   auto base = [] {
-    return CacheKey().add("ir", "func").add("target", "znver5 +avx512f").add("build", "1");
+    return CacheKey()
+        .add("ir", "func")
+        .add("target", "znver5 +avx512f")
+        .add("build", "1");
   };
   std::set<std::string> keys{base().digest(),
                              base().add("target", "znver5 -avx512f").digest(),
@@ -62,7 +71,11 @@ TEST(CacheKey, EveryFieldCounts) {
   EXPECT_EQ(keys.size(), 9u);
   EXPECT_EQ(keys.begin()->size(), 64u);
   // CASES B096: but not their order.
-  EXPECT_EQ(CacheKey().add("build", "1").add("ir", "func").add("target", "znver5 +avx512f").digest(),
+  EXPECT_EQ(CacheKey()
+                .add("build", "1")
+                .add("ir", "func")
+                .add("target", "znver5 +avx512f")
+                .digest(),
             base().digest());
 }
 
@@ -122,8 +135,9 @@ TEST_F(Kernels, ManyProcessesOneColdDirectory) { // CASES B091
 TEST_F(Kernels, MemoryIsBounded) { // CASES B097
   KernelCache cache("", 0, 4);
   std::weak_ptr<const Executable> first;
-  auto held = cache.get(key(0), [] { return Result<KernelCache::Compiled>({executable(0), {}}); },
-                        [](const DiskCache::Entry &) { return nullptr; });
+  auto held = cache.get(
+      key(0), [] { return Result<KernelCache::Compiled>({executable(0), {}}); },
+      [](const DiskCache::Entry &) { return nullptr; });
   first = *held;
   for (int n = 1; n < 100; ++n)
     get(cache, n);
@@ -139,9 +153,13 @@ TEST_F(Kernels, MemoryIsBounded) { // CASES B097
 
 TEST_F(Kernels, FailuresAreNotKept) {
   KernelCache cache(dir, kLarge);
-  auto fails = [] { return Result<KernelCache::Compiled>(Status(ErrorCode::compile_error, "no")); };
+  auto fails = [] {
+    return Result<KernelCache::Compiled>(
+        Status(ErrorCode::compile_error, "no"));
+  };
   for (int n = 0; n < 2; ++n) {
-    auto e = cache.get(key(1), fails, [](const DiskCache::Entry &) { return nullptr; });
+    auto e = cache.get(key(1), fails,
+                       [](const DiskCache::Entry &) { return nullptr; });
     EXPECT_EQ(e.status().message(), "no");
   }
   EXPECT_EQ(get(cache, 1), 1);

@@ -14,13 +14,16 @@ namespace {
 class Npy : public ::testing::Test {
 protected:
   std::string path = (std::filesystem::temp_directory_path() /
-                      ("fathom-npy-" + std::to_string(getpid()) + ".npy")).string();
+                      ("fathom-npy-" + std::to_string(getpid()) + ".npy"))
+                         .string();
   ~Npy() override { std::filesystem::remove(path); }
 
-  void write(const std::string &bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+  void write(const std::string &bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
 
-  static std::string file(const std::string &header, const std::string &elements,
-                          int version = 1) {
+  static std::string file(const std::string &header,
+                          const std::string &elements, int version = 1) {
     std::string s = "\x93NUMPY";
     s += char(version);
     s += char(0);
@@ -43,9 +46,11 @@ std::string floats(std::initializer_list<float> f) {
 }
 
 TEST_F(Npy, RoundTrip) {
-  for (DType type : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,
-                     DType::i16, DType::i8, DType::u8, DType::i1})
-    for (std::vector<int64_t> shape : {std::vector<int64_t>{}, {5}, {2, 3}, {2, 0, 3}}) {
+  for (DType type :
+       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,
+        DType::i16, DType::i8, DType::u8, DType::i1})
+    for (std::vector<int64_t> shape :
+         {std::vector<int64_t>{}, {5}, {2, 3}, {2, 0, 3}}) {
       Tensor t = Tensor::zeros(type, shape);
       for (int64_t n = 0; n < t.size(); ++n)
         t.store(n, n % 2);
@@ -53,7 +58,8 @@ TEST_F(Npy, RoundTrip) {
       auto r = readNpy(path);
       ASSERT_TRUE(r.ok()) << r.status().message();
       EXPECT_EQ(r->shape, shape);
-      EXPECT_EQ(r->dtype, byteSize(type) == 2 && isFloat(type) ? DType::f32 : type);
+      EXPECT_EQ(r->dtype,
+                byteSize(type) == 2 && isFloat(type) ? DType::f32 : type);
       EXPECT_EQ(r->values(), t.values());
     }
 }
@@ -83,26 +89,40 @@ TEST_F(Npy, SaysWhatIsWrong) {
   };
   has("", "expected a .npy file");
   has("PK\x03\x04 not numpy", "expected a .npy file");
-  has(file("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", floats({1})), "'>f4'");
-  has(file("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", floats({1})), "'|O'");
-  has(file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", floats({1})),
+  has(file("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}",
+           floats({1})),
+      "'>f4'");
+  has(file("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}",
+           floats({1})),
+      "'|O'");
+  has(file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}",
+           floats({1})),
       "expected 8 bytes of elements for shape (2), got 4");
-  has(file("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9)}", ""),
+  has(file("{'descr': '<f4', 'fortran_order': False, 'shape': "
+           "(9223372036854775807, 9)}",
+           ""),
       "too large");
-  has(file("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", ""),
+  has(file("{'descr': '<f4', 'fortran_order': False, 'shape': "
+           "(99999999999999999999,)}",
+           ""),
       "expected a header");
-  has(file("{'descr': '<f4', 'shape': (2,)}", floats({1, 2})), "expected a header");
-  has(file("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}", ""), "expected a header");
+  has(file("{'descr': '<f4', 'shape': (2,)}", floats({1, 2})),
+      "expected a header");
+  has(file("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}", ""),
+      "expected a header");
   has(file("", "", 7), "version 1, 2 or 3, got 7");
-  EXPECT_NE(readNpy("/nonexistent/x.npy").status().message().find("No such file"),
-            std::string::npos);
+  EXPECT_NE(
+      readNpy("/nonexistent/x.npy").status().message().find("No such file"),
+      std::string::npos);
   EXPECT_FALSE(readNpy("/").ok());
-  EXPECT_FALSE(writeNpy("/nonexistent/x.npy", Tensor::zeros(DType::f32, {1})).ok());
+  EXPECT_FALSE(
+      writeNpy("/nonexistent/x.npy", Tensor::zeros(DType::f32, {1})).ok());
 }
 
 TEST_F(Npy, JunkNeverCrashes) {
-  std::string good = file("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n",
-                          floats({0, 1, 2, 3, 4, 5}));
+  std::string good =
+      file("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n",
+           floats({0, 1, 2, 3, 4, 5}));
   for (size_t n = 0; n < good.size(); ++n)
     EXPECT_NE(error(good.substr(0, n)), "");
   std::mt19937 random(7);

@@ -37,8 +37,8 @@ protected:
     return t;
   }
 
-  Problem problem(VariantInterface v, DType type, int64_t b, int64_t hq, int64_t hkv, int64_t sq,
-                  int64_t sk, int64_t d, int64_t dv) {
+  Problem problem(VariantInterface v, DType type, int64_t b, int64_t hq,
+                  int64_t hkv, int64_t sq, int64_t sk, int64_t d, int64_t dv) {
     Problem p;
     p.variant = v;
     p.q = normal(type, {b, hq, sq, d});
@@ -69,7 +69,8 @@ double loss(Problem p) {
 }
 
 /// The gradient in `got` against central differences along every entry of `x`.
-void expectDifferences(const Problem &p, Tensor x, const Tensor &got, const char *what) {
+void expectDifferences(const Problem &p, Tensor x, const Tensor &got,
+                       const char *what) {
   const double h = 1e-5;
   for (int64_t n = 0; n < x.size(); ++n) {
     double old = x.load(n);
@@ -140,8 +141,8 @@ TEST_F(Oracle, PackedIsOneProblemPerSequence) {
 }
 
 TEST_F(Oracle, ThreadsDoNotMatter) {
-  Problem p = problem(variant("fa.variant @w window(left = 3, right = 2)"), DType::f32, 2, 4, 2, 9,
-                      9, 5, 6);
+  Problem p = problem(variant("fa.variant @w window(left = 3, right = 2)"),
+                      DType::f32, 2, 4, 2, 9, 9, 5, 6);
   Answer one = *reference(p, 1), three = *reference(p, 3);
   EXPECT_EQ(one.o.values(), three.o.values());
   EXPECT_EQ(one.dk.values(), three.dk.values());
@@ -151,7 +152,8 @@ TEST_F(Oracle, ThreadsDoNotMatter) {
 TEST_F(Oracle, ToleranceRefusesWrongAnswers) {
   for (DType type : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
     SCOPED_TRACE(std::string(name(type)));
-    Problem p = problem(variant("fa.variant @full"), type, 1, 2, 2, 64, 64, 32, 32);
+    Problem p =
+        problem(variant("fa.variant @full"), type, 1, 2, 2, 64, 64, 32, 32);
     Answer ref = *reference(p, 2), rough = *naive(p, 2);
     auto passes = [&](Tensor Answer::*what, const Tensor &got) {
       Tensor slack = what == &Answer::dq   ? ref.dqSlack

@@ -28,7 +28,8 @@ double referenceRound(DType type, double x) {
   llvm::APFloat f(x);
   bool lossy;
   f.convert(semantics(type), llvm::APFloat::rmNearestTiesToEven, &lossy);
-  f.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lossy);
+  f.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven,
+            &lossy);
   return f.convertToDouble();
 }
 
@@ -45,7 +46,8 @@ TEST(Tensor, EveryPatternOf16BitsSurvives) {
         continue;
       }
       bool lossy;
-      f.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lossy);
+      f.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven,
+                &lossy);
       ASSERT_EQ(x, f.convertToDouble()) << pattern;
       t.store(0, x);
       ASSERT_EQ(*bits, pattern);
@@ -60,8 +62,10 @@ TEST(Tensor, RoundsOnceToNearestEven) {
   for (DType type : {DType::f16, DType::bf16, DType::f32}) {
     Tensor t = Tensor::zeros(type, {1});
     for (int n = 0; n < 20000; ++n) {
-      double x = n % 2 ? std::ldexp(mantissa(random), exponent(random) / (type == DType::f16 ? 7 : 1))
-                       : std::ldexp(ties(random), exponent(random) / 8);
+      double x =
+          n % 2 ? std::ldexp(mantissa(random),
+                             exponent(random) / (type == DType::f16 ? 7 : 1))
+                : std::ldexp(ties(random), exponent(random) / 8);
       double want = referenceRound(type, x);
       ASSERT_EQ(roundTo(type, x), want) << name(type) << " " << x;
       t.store(0, x);

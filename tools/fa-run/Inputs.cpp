@@ -19,12 +19,14 @@ namespace {
 
 template <typename... Args>
 Status invalid(fmt::format_string<Args...> format, Args &&...args) {
-  return {ErrorCode::invalid_argument, fmt::format(format, std::forward<Args>(args)...)};
+  return {ErrorCode::invalid_argument,
+          fmt::format(format, std::forward<Args>(args)...)};
 }
 
 class Maker {
 public:
-  Maker(VariantInterface variant, const VariantInfo &info, const InputOptions &o)
+  Maker(VariantInterface variant, const VariantInfo &info,
+        const InputOptions &o)
       : variant(variant), info(info), o(o), random(o.seed) {}
 
   Result<Operands> make() {
@@ -43,7 +45,8 @@ public:
     longestK = longest(x.cuSeqlensK, k.shape[2]);
     if (Status s = captures(); !s)
       return s;
-    std::vector<int64_t> oShape = q.shape, rows(q.shape.begin(), q.shape.end() - 1);
+    std::vector<int64_t> oShape = q.shape,
+                         rows(q.shape.begin(), q.shape.end() - 1);
     oShape.back() = v.shape.back();
     if (!o.dO.empty()) {
       if (Status s = read("do", o.dO, *dtype, x.dO); !s)
@@ -62,7 +65,8 @@ public:
 
 private:
   static Tensor logical(const Tensor &t, Layout l) {
-    return t.rank() == (l == Layout::packed ? 3 : 4) ? toLogical(t, l) : Tensor();
+    return t.rank() == (l == Layout::packed ? 3 : 4) ? toLogical(t, l)
+                                                     : Tensor();
   }
 
   static int64_t longest(const Tensor &cu, int64_t all) {
@@ -79,19 +83,22 @@ private:
     return t;
   }
 
-  Status read(const std::string &operand, const std::string &path, DType type, Tensor &to) {
+  Status read(const std::string &operand, const std::string &path, DType type,
+              Tensor &to) {
     auto t = readNpy(path);
     if (!t)
       return Status(t.status().code(), fmt::format("operand '{}': {}", operand,
                                                    t.status().message()));
     if (isFloat(t->dtype) != isFloat(type))
-      return invalid("operand '{}': expected {} values in '{}', got {}", operand,
-                     isFloat(type) ? "float" : "integer", path, t->describe());
+      return invalid("operand '{}': expected {} values in '{}', got {}",
+                     operand, isFloat(type) ? "float" : "integer", path,
+                     t->describe());
     to = t->to(type);
     return {};
   }
 
-  Status boundariesFrom(const char *operand, const std::string &text, Tensor &to) {
+  Status boundariesFrom(const char *operand, const std::string &text,
+                        Tensor &to) {
     if (text.empty())
       return {};
     if (StringRef(text).ends_with(".npy"))
@@ -102,7 +109,8 @@ private:
     for (auto [n, part] : enumerate(parts)) {
       int32_t value;
       if (part.trim().getAsInteger(10, value))
-        return invalid("operand '{}': expected integers with commas between them or a .npy file, "
+        return invalid("operand '{}': expected integers with commas between "
+                       "them or a .npy file, "
                        "got '{}'",
                        operand, text);
       to.store(n, value);
@@ -111,7 +119,8 @@ private:
   }
 
   Status sequences() {
-    if (Status s = boundariesFrom("cu_seqlens_q", o.cuSeqlensQ, x.cuSeqlensQ); !s)
+    if (Status s = boundariesFrom("cu_seqlens_q", o.cuSeqlensQ, x.cuSeqlensQ);
+        !s)
       return s;
     // One list serves both sides.
     const std::string &k = o.cuSeqlensK.empty() ? o.cuSeqlensQ : o.cuSeqlensK;
@@ -122,23 +131,27 @@ private:
     if (!o.dtype.empty()) {
       dtype = parseDType(o.dtype);
       if (!dtype || !isFloat(*dtype))
-        return invalid("--dtype: expected one of f64, f32, bf16, f16, got '{}'", o.dtype);
+        return invalid("--dtype: expected one of f64, f32, bf16, f16, got '{}'",
+                       o.dtype);
     }
     int files = !o.q.empty() + !o.k.empty() + !o.v.empty();
     if (files == 0)
       return drawQKV();
     for (auto [name, path] : {std::pair{"q", &o.q}, {"k", &o.k}, {"v", &o.v}})
       if (path->empty())
-        return invalid("operand '{0}' is missing: give --{0} FILE.npy (or none of --q, --k, --v "
+        return invalid("operand '{0}' is missing: give --{0} FILE.npy (or none "
+                       "of --q, --k, --v "
                        "for random values)",
                        name);
     if (!dtype) { // that of the file
       auto q = readNpy(o.q);
       if (!q)
-        return Status(q.status().code(), "operand 'q': " + q.status().message());
+        return Status(q.status().code(),
+                      "operand 'q': " + q.status().message());
       dtype = q->dtype;
       if (!isFloat(*dtype))
-        return invalid("operand 'q': expected float values in '{}', got {}", o.q, q->describe());
+        return invalid("operand 'q': expected float values in '{}', got {}",
+                       o.q, q->describe());
     }
     for (auto [name, path, to] :
          {std::tuple{"q", &o.q, &x.q}, {"k", &o.k, &x.k}, {"v", &o.v, &x.v}})
@@ -154,28 +167,40 @@ private:
     int64_t sq = o.seqlenQ, sk = o.seqlenK ? o.seqlenK : o.seqlenQ;
     int64_t d = o.headDim, dv = o.headDimV ? o.headDimV : o.headDim;
     if (o.layout == Layout::packed) {
-      std::vector<int64_t> cuQ = boundaries(x.cuSeqlensQ), cuK = boundaries(x.cuSeqlensK);
+      std::vector<int64_t> cuQ = boundaries(x.cuSeqlensQ),
+                           cuK = boundaries(x.cuSeqlensK);
       if (cuQ.empty() || cuK.empty())
-        return invalid("operand 'cu_seqlens_q' is missing: layout packed needs --cu-seqlens-q, "
+        return invalid("operand 'cu_seqlens_q' is missing: layout packed needs "
+                       "--cu-seqlens-q, "
                        "for example 0,5,9");
       b = 1;
       sq = cuQ.back();
       sk = cuK.back();
     }
-    for (auto [name, n] : {std::pair{"batch", b}, {"heads", hq}, {"kv-heads", hkv},
-                           {"seqlen-q", sq}, {"seqlen-k", sk}, {"head-dim", d}, {"head-dim-v", dv}})
+    for (auto [name, n] : {std::pair{"batch", b},
+                           {"heads", hq},
+                           {"kv-heads", hkv},
+                           {"seqlen-q", sq},
+                           {"seqlen-k", sk},
+                           {"head-dim", d},
+                           {"head-dim-v", dv}})
       if (n < 0)
         return invalid("--{}: expected at least 0, got {}", name, n);
     // Inputs, outputs and the reference take about six arrays of this size.
-    double need = 6.0 * 8 * b * std::max(hq, hkv) * std::max(sq, sk) * std::max(d, dv);
+    double need =
+        6.0 * 8 * b * std::max(hq, hkv) * std::max(sq, sk) * std::max(d, dv);
     double have = double(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
     if (need > have)
-      return invalid("expected operands that fit this machine's {:.0f} GiB, got some that need "
+      return invalid("expected operands that fit this machine's {:.0f} GiB, "
+                     "got some that need "
                      "about {:.0f} GiB; lower --batch, --heads or --seqlen-q",
                      have / 0x1p30, need / 0x1p30);
-    x.q = normal(Tensor::zeros(*dtype, shapeInLayout({b, hq, sq, d}, o.layout)));
-    x.k = normal(Tensor::zeros(*dtype, shapeInLayout({b, hkv, sk, d}, o.layout)));
-    x.v = normal(Tensor::zeros(*dtype, shapeInLayout({b, hkv, sk, dv}, o.layout)));
+    x.q =
+        normal(Tensor::zeros(*dtype, shapeInLayout({b, hq, sq, d}, o.layout)));
+    x.k =
+        normal(Tensor::zeros(*dtype, shapeInLayout({b, hkv, sk, d}, o.layout)));
+    x.v = normal(
+        Tensor::zeros(*dtype, shapeInLayout({b, hkv, sk, dv}, o.layout)));
     return {};
   }
 
@@ -192,7 +217,8 @@ private:
       shape.front() = std::max(shape.front(), batch);
       shape.back() = heads;
     }
-    for (auto [region, firstIndex] : {std::pair{&variant.getScore(), 1}, {&variant.getMask(), 0}}) {
+    for (auto [region, firstIndex] :
+         {std::pair{&variant.getScore(), 1}, {&variant.getMask(), 0}}) {
       if (region->empty())
         continue;
       unsigned first = info.captures.size() + firstIndex;
@@ -202,7 +228,8 @@ private:
           continue;
         for (auto [d, index] : enumerate(extract.getIndices()))
           if (auto arg = dyn_cast<mlir::BlockArgument>(index);
-              arg && arg.getArgNumber() >= first && info.captures[c].shape[d] < 0)
+              arg && arg.getArgNumber() >= first &&
+              info.captures[c].shape[d] < 0)
             shape[d] = std::max(shape[d], extent(arg.getArgNumber() - first));
       }
     }
@@ -231,7 +258,8 @@ private:
     }
     int64_t last = shape.empty() ? 1 : std::max<int64_t>(shape.back(), 1);
     if (!capture.isTensor) {
-      t.store(0, std::uniform_int_distribution<int64_t>(1, std::max<int64_t>(longestK, 1))(random));
+      t.store(0, std::uniform_int_distribution<int64_t>(
+                     1, std::max<int64_t>(longestK, 1))(random));
       return t;
     }
     int64_t document = 0;
@@ -255,9 +283,14 @@ private:
         std::vector<std::string> names;
         for (const CaptureInfo &i : info.captures)
           names.push_back(i.name);
-        return invalid("--capture: expected NAME=VALUE with a NAME that @{} captures ({}), got "
+        return invalid("--capture: expected NAME=VALUE with a NAME that @{} "
+                       "captures ({}), got "
                        "'{}'",
-                       info.name, names.empty() ? "it captures none" : fmt::format("{}", fmt::join(names, ", ")), text);
+                       info.name,
+                       names.empty()
+                           ? "it captures none"
+                           : fmt::format("{}", fmt::join(names, ", ")),
+                       text);
       }
       if (Status s = capture(c, value); !s)
         return s;
@@ -268,8 +301,10 @@ private:
       const CaptureInfo &i = info.captures[c];
       auto shape = inferShape(c);
       if (!shape)
-        return invalid("captured operand '{0}' of @{1} is missing, and its shape does not follow "
-                       "from its use: give --capture {0}=FILE.npy or --capture {0}=random:8x128",
+        return invalid("captured operand '{0}' of @{1} is missing, and its "
+                       "shape does not follow "
+                       "from its use: give --capture {0}=FILE.npy or --capture "
+                       "{0}=random:8x128",
                        i.name, info.name);
       x.captures[c] = draw(c, *shape);
     }
@@ -286,20 +321,22 @@ private:
       for (StringRef part : parts) {
         int64_t n;
         if (part.getAsInteger(10, n) || n < 0 || n > (1 << 30))
-          return invalid("--capture {}: expected a shape such as random:8x128, got '{}'", i.name,
-                         part.str());
+          return invalid(
+              "--capture {}: expected a shape such as random:8x128, got '{}'",
+              i.name, part.str());
         shape.push_back(n);
       }
       if (shape.size() != i.shape.size())
-        return invalid("--capture {}: expected {} sizes after random:, got {}", i.name,
-                       i.shape.size(), shape.size());
+        return invalid("--capture {}: expected {} sizes after random:, got {}",
+                       i.name, i.shape.size(), shape.size());
       x.captures[c] = draw(c, shape);
       return {};
     }
     double number;
     if (!value.getAsDouble(number)) {
       if (i.isTensor)
-        return invalid("--capture {0}: expected a tensor ({0}=FILE.npy or {0}=random:...), got "
+        return invalid("--capture {0}: expected a tensor ({0}=FILE.npy or "
+                       "{0}=random:...), got "
                        "the scalar {1}",
                        i.name, value.str());
       x.captures[c] = Tensor::zeros(type(c), {});

@@ -10,7 +10,8 @@ namespace fathom {
 /// What the command line says about the operands. Empty: not said.
 struct InputOptions {
   std::string q, k, v, dO, dLse; ///< .npy files
-  std::vector<std::string> captures; ///< NAME=FILE.npy, NAME=random:8x128, NAME=30
+  std::vector<std::string>
+      captures; ///< NAME=FILE.npy, NAME=random:8x128, NAME=30
   std::string cuSeqlensQ, cuSeqlensK; ///< 0,5,9 or a .npy file
   std::string dtype;
   Layout layout = Layout::bshd;

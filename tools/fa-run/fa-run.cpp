@@ -60,56 +60,89 @@ EXIT CODE
 struct Options {
   cl::OptionCategory category{"fa-run options"};
 
-  cl::opt<std::string> file{cl::Positional, cl::desc("variant.mlir"), cl::cat(category)};
-  cl::opt<std::string> variant = text("variant", "the variant meant, if the file has several", "NAME");
+  cl::opt<std::string> file{cl::Positional, cl::desc("variant.mlir"),
+                            cl::cat(category)};
+  cl::opt<std::string> variant =
+      text("variant", "the variant meant, if the file has several", "NAME");
   cl::opt<std::string> q = text("q", "Q as .npy", "FILE");
   cl::opt<std::string> k = text("k", "K as .npy", "FILE");
   cl::opt<std::string> v = text("v", "V as .npy", "FILE");
-  cl::opt<std::string> dO = text("do", "gradient of O as .npy (default: random)", "FILE");
-  cl::opt<std::string> dLse = text("dlse", "gradient of L as .npy, or 'random' (default: none)", "FILE");
-  cl::list<std::string> captures{"capture",
-                                 cl::desc("a captured operand: NAME=FILE.npy, NAME=random:8x128 or "
-                                          "NAME=30 (default: random)"),
-                                 cl::value_desc("NAME=VALUE"), cl::cat(category)};
-  cl::opt<std::string> cuQ = text("cu-seqlens-q", "boundaries of packed sequences: 0,5,9 or a .npy", "LIST");
-  cl::opt<std::string> cuK = text("cu-seqlens-k", "the same for K and V (default: those of Q)", "LIST");
-  cl::opt<std::string> layout = text("layout", "bshd, bhsd or packed (default: bshd)", "NAME");
-  cl::opt<std::string> dtype = text("dtype", "f64, f32, bf16 or f16; arrays are rounded to it "
-                                             "(default: that of --q, or f32)", "TYPE");
+  cl::opt<std::string> dO =
+      text("do", "gradient of O as .npy (default: random)", "FILE");
+  cl::opt<std::string> dLse = text(
+      "dlse", "gradient of L as .npy, or 'random' (default: none)", "FILE");
+  cl::list<std::string> captures{
+      "capture",
+      cl::desc("a captured operand: NAME=FILE.npy, NAME=random:8x128 or "
+               "NAME=30 (default: random)"),
+      cl::value_desc("NAME=VALUE"), cl::cat(category)};
+  cl::opt<std::string> cuQ =
+      text("cu-seqlens-q", "boundaries of packed sequences: 0,5,9 or a .npy",
+           "LIST");
+  cl::opt<std::string> cuK = text(
+      "cu-seqlens-k", "the same for K and V (default: those of Q)", "LIST");
+  cl::opt<std::string> layout =
+      text("layout", "bshd, bhsd or packed (default: bshd)", "NAME");
+  cl::opt<std::string> dtype =
+      text("dtype",
+           "f64, f32, bf16 or f16; arrays are rounded to it "
+           "(default: that of --q, or f32)",
+           "TYPE");
   cl::opt<int64_t> batch = number("batch", "random input: batch size", 1);
   cl::opt<int64_t> seqlenQ = number("seqlen-q", "random input: queries", 128);
-  cl::opt<int64_t> seqlenK = number("seqlen-k", "random input: keys (default: as queries)", 0);
+  cl::opt<int64_t> seqlenK =
+      number("seqlen-k", "random input: keys (default: as queries)", 0);
   cl::opt<int64_t> heads = number("heads", "random input: query heads", 2);
-  cl::opt<int64_t> kvHeads = number("kv-heads", "random input: KV heads (default: as query heads)", 0);
-  cl::opt<int64_t> headDim = number("head-dim", "random input: head dim of Q and K", 64);
-  cl::opt<int64_t> headDimV = number("head-dim-v", "random input: head dim of V (default: that of Q)", 0);
+  cl::opt<int64_t> kvHeads =
+      number("kv-heads", "random input: KV heads (default: as query heads)", 0);
+  cl::opt<int64_t> headDim =
+      number("head-dim", "random input: head dim of Q and K", 64);
+  cl::opt<int64_t> headDimV = number(
+      "head-dim-v", "random input: head dim of V (default: that of Q)", 0);
   cl::opt<int64_t> seed = number("seed", "random input: seed", 0);
 
   cl::opt<bool> backward = flag("backward", "also compute the gradients");
-  cl::opt<bool> verify = flag("verify", "check every output against the reference");
+  cl::opt<bool> verify =
+      flag("verify", "check every output against the reference");
   cl::opt<bool> bench = flag("bench", "measure times");
-  cl::opt<std::string> out = text("out", "directory for o.npy, lse.npy, dq.npy, dk.npy, dv.npy, d_NAME.npy", "DIR");
-  cl::opt<std::string> device = text("device", "cpu, or 'reference' for the reference itself (default: cpu)", "NAME");
-  cl::opt<int64_t> threads = number("threads", "threads to use (default: all)", 0);
+  cl::opt<std::string> out = text(
+      "out", "directory for o.npy, lse.npy, dq.npy, dk.npy, dv.npy, d_NAME.npy",
+      "DIR");
+  cl::opt<std::string> device = text(
+      "device", "cpu, or 'reference' for the reference itself (default: cpu)",
+      "NAME");
+  cl::opt<int64_t> threads =
+      number("threads", "threads to use (default: all)", 0);
 
-  cl::opt<int64_t> blockM = number("block-m", "rows of Q in a tile (default: chosen)", 0);
-  cl::opt<int64_t> blockN = number("block-n", "rows of K in a tile (default: chosen)", 0);
-  cl::opt<std::string> pPolicy = text("p-policy", "recompute, store or store_compressed", "NAME");
-  cl::opt<std::string> dqPolicy = text("dq-policy", "sequential, atomic, ordered, split or two_kernel", "NAME");
-  cl::opt<bool> deterministic = flag("deterministic", "refuse what may differ from run to run");
+  cl::opt<int64_t> blockM =
+      number("block-m", "rows of Q in a tile (default: chosen)", 0);
+  cl::opt<int64_t> blockN =
+      number("block-n", "rows of K in a tile (default: chosen)", 0);
+  cl::opt<std::string> pPolicy =
+      text("p-policy", "recompute, store or store_compressed", "NAME");
+  cl::opt<std::string> dqPolicy = text(
+      "dq-policy", "sequential, atomic, ordered, split or two_kernel", "NAME");
+  cl::opt<bool> deterministic =
+      flag("deterministic", "refuse what may differ from run to run");
   cl::list<std::string> skip{"pipeline-skip", cl::CommaSeparated,
-                             cl::desc("leave out these optional passes"), cl::value_desc("PASS,..."),
-                             cl::cat(category)};
-  cl::opt<std::string> stopAfter = text("stop-after-pass", "run the nest stage up to this pass", "PASS");
-  cl::opt<bool> cacheStats = flag("cache-stats", "print what came from the cache of kernels");
-  cl::opt<bool> countTiles = flag("count-tiles", "print how many tiles were computed");
+                             cl::desc("leave out these optional passes"),
+                             cl::value_desc("PASS,..."), cl::cat(category)};
+  cl::opt<std::string> stopAfter =
+      text("stop-after-pass", "run the nest stage up to this pass", "PASS");
+  cl::opt<bool> cacheStats =
+      flag("cache-stats", "print what came from the cache of kernels");
+  cl::opt<bool> countTiles =
+      flag("count-tiles", "print how many tiles were computed");
 
 private:
-  cl::opt<std::string> text(StringRef name, const char *what, const char *value) {
-    return cl::opt<std::string>(name, cl::desc(what), cl::value_desc(value), cl::cat(category));
+  cl::opt<std::string> text(StringRef name, const char *what,
+                            const char *value) {
+    return cl::opt<std::string>(name, cl::desc(what), cl::value_desc(value),
+                                cl::cat(category));
   }
   cl::opt<int64_t> number(StringRef name, const char *what, int64_t initial) {
-    return cl::opt<int64_t>(name, cl::desc(what), cl::init(initial), cl::cat(category));
+    return cl::opt<int64_t>(name, cl::desc(what), cl::init(initial),
+                            cl::cat(category));
   }
   cl::opt<bool> flag(StringRef name, const char *what) {
     return cl::opt<bool>(name, cl::desc(what), cl::cat(category));
@@ -122,7 +155,8 @@ int fail(int code, const std::string &message) {
 }
 
 int fail(const Status &s) {
-  bool usage = s.code() == ErrorCode::invalid_argument || s.code() == ErrorCode::io_error ||
+  bool usage = s.code() == ErrorCode::invalid_argument ||
+               s.code() == ErrorCode::io_error ||
                s.code() == ErrorCode::unsupported;
   return fail(usage ? kUsage : kFailed, s.message());
 }
@@ -141,18 +175,27 @@ public:
 
   int main() {
     if (o.file.empty())
-      return fail(kUsage, "expected a file with a fa.variant; fa-run --help has examples");
+      return fail(
+          kUsage,
+          "expected a file with a fa.variant; fa-run --help has examples");
     if (!o.device.empty() && o.device != "cpu" && o.device != "reference")
-      return fail(kUsage, fmt::format("--device: expected one of cpu, reference, got '{}'",
-                                      o.device.getValue()));
+      return fail(
+          kUsage,
+          fmt::format("--device: expected one of cpu, reference, got '{}'",
+                      o.device.getValue()));
     if (!o.layout.empty() || !o.cuQ.empty()) {
-      auto l = symbolizeLayout(o.layout.empty() ? "packed" : o.layout.getValue());
+      auto l =
+          symbolizeLayout(o.layout.empty() ? "packed" : o.layout.getValue());
       if (!l)
-        return fail(kUsage, fmt::format("--layout: expected one of bshd, bhsd, packed, got '{}'",
-                                        o.layout.getValue()));
+        return fail(
+            kUsage,
+            fmt::format(
+                "--layout: expected one of bshd, bhsd, packed, got '{}'",
+                o.layout.getValue()));
       layout = *l;
     }
-    threads = o.threads > 0 ? unsigned(o.threads) : std::max(1u, std::thread::hardware_concurrency());
+    threads = o.threads > 0 ? unsigned(o.threads)
+                            : std::max(1u, std::thread::hardware_concurrency());
     cpu::setThreadCount(threads);
     auto loaded = VariantSource::load(o.file, o.variant);
     if (!loaded)
@@ -175,12 +218,14 @@ public:
       executable = *compiled;
       double seconds = since(start);
       KernelCache::Stats stats = KernelCache::global().stats();
-      fmt::print("{} in {:.0f} ms\n", stats.disk ? "taken from the cache" : "compiled",
+      fmt::print("{} in {:.0f} ms\n",
+                 stats.disk ? "taken from the cache" : "compiled",
                  1e3 * seconds);
       if (o.cacheStats) {
         auto [entries, bytes] = KernelCache::global().disk().size();
-        fmt::print("cache: {} compiled, {} from disk; on disk: {} entries, {} KiB\n",
-                   stats.compiled, stats.disk, entries, (bytes + 1023) / 1024);
+        fmt::print(
+            "cache: {} compiled, {} from disk; on disk: {} entries, {} KiB\n",
+            stats.compiled, stats.disk, entries, (bytes + 1023) / 1024);
       }
       cpu::resetCounters();
       if (Status s = executable->run(x, results()); !s)
@@ -208,7 +253,9 @@ public:
 
 private:
   static double since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         start)
+        .count();
   }
 
   static std::string messages(VariantSource &source) {
@@ -229,7 +276,8 @@ private:
     in.heads = o.heads, in.kvHeads = o.kvHeads;
     in.headDim = o.headDim, in.headDimV = o.headDimV;
     in.seed = o.seed;
-    if (auto is = source->instance()) { // it says what the command line need not
+    if (auto is =
+            source->instance()) { // it says what the command line need not
       if (o.dtype.empty() && o.q.empty())
         in.dtype = name(is->dtype);
       if (!o.headDim.getNumOccurrences())
@@ -254,7 +302,8 @@ private:
   /// Outputs hold NaN until they are written.
   void allocate() {
     DType t = x.q.dtype, acc = accType(t);
-    std::vector<int64_t> oShape = x.q.shape, rows(oShape.begin(), oShape.end() - 1);
+    std::vector<int64_t> oShape = x.q.shape,
+                         rows(oShape.begin(), oShape.end() - 1);
     oShape.back() = x.v.shape.back();
     auto add = [&](const char *name, std::vector<int64_t> shape) {
       Tensor a = Tensor::zeros(t, shapeInLayout(shape, layout));
@@ -334,8 +383,8 @@ private:
 
   CompileOptions compileOptions() const {
     CompileOptions c;
-    c.instance = {x.q.dtype,  x.q.shape[3], x.v.shape[3],          x.group(),
-                  layout,     backward(),   x.dLse.defined()};
+    c.instance = {x.q.dtype, x.q.shape[3], x.v.shape[3],    x.group(),
+                  layout,    backward(),   x.dLse.defined()};
     c.blockM = o.blockM, c.blockN = o.blockN;
     c.pPolicy = o.pPolicy, c.dqPolicy = o.dqPolicy;
     c.skipPasses.assign(o.skip.begin(), o.skip.end());
@@ -346,30 +395,35 @@ private:
   }
 
   void printHead() {
-    fmt::print("@{} {} {}: batch {}, heads {} / {}, lengths {} / {}, head dims {} / {}\n",
-               source->info().name, name(x.q.dtype), stringifyLayout(layout).str(), x.q.shape[0],
-               x.q.shape[1], x.k.shape[1], x.q.shape[2], x.k.shape[2], x.q.shape[3], x.v.shape[3]);
+    fmt::print("@{} {} {}: batch {}, heads {} / {}, lengths {} / {}, head dims "
+               "{} / {}\n",
+               source->info().name, name(x.q.dtype),
+               stringifyLayout(layout).str(), x.q.shape[0], x.q.shape[1],
+               x.k.shape[1], x.q.shape[2], x.k.shape[2], x.q.shape[3],
+               x.v.shape[3]);
   }
 
   Result<bool> check() {
     oracle::Problem p = problem();
     bool compressed = executable && executable->compressedP;
     auto ref = oracle::reference(p, threads, compressed),
-         rough = oracle::naive(p, threads, compressed ? oracle::roundP8 : nullptr);
+         rough =
+             oracle::naive(p, threads, compressed ? oracle::roundP8 : nullptr);
     if (failed(ref) || failed(rough))
       return Status(ErrorCode::invalid_argument, messages(*source));
     bool all = true;
     size_t width = 8;
     for (const Output &out : outputs)
       width = std::max(width, out.name.size() + 2);
-    fmt::print("\n{:<{}}{:>12}{:>12}\n", "output", width, "max error", "tolerance");
+    fmt::print("\n{:<{}}{:>12}{:>12}\n", "output", width, "max error",
+               "tolerance");
     std::vector<Tensor> want = inOrder(*ref), loose = inOrder(*rough);
     std::vector<Tensor> slack = slackInOrder(*ref);
     for (auto [n, out] : enumerate(outputs)) {
-      oracle::Check c = oracle::compare(out.name, out.logical, want[n], loose[n], out.roundedTo,
-                                         slack[n]);
-      fmt::print("{:<{}}{:>12.2e}{:>12.2e}  {}{}\n", c.name, width, c.error, c.tolerance,
-                 c.pass ? "ok" : "FAIL ", c.worst);
+      oracle::Check c = oracle::compare(out.name, out.logical, want[n],
+                                        loose[n], out.roundedTo, slack[n]);
+      fmt::print("{:<{}}{:>12.2e}{:>12.2e}  {}{}\n", c.name, width, c.error,
+                 c.tolerance, c.pass ? "ok" : "FAIL ", c.worst);
       all &= c.pass;
     }
     if (compressed)
@@ -380,7 +434,8 @@ private:
   Status write() {
     if (auto error = sys::fs::create_directories(o.out))
       return {ErrorCode::io_error,
-              fmt::format("cannot make directory '{}': {}", o.out.getValue(), error.message())};
+              fmt::format("cannot make directory '{}': {}", o.out.getValue(),
+                          error.message())};
     for (const Output &out : outputs)
       if (Status s = writeNpy(o.out + "/" + out.name + ".npy", out.array); !s)
         return s;
@@ -390,7 +445,8 @@ private:
   template <typename F>
   Result<double> median(F f, int &runs) {
     std::vector<double> times;
-    for (double total = 0; times.size() < 5 || (total < 1 && times.size() < 101);) {
+    for (double total = 0;
+         times.size() < 5 || (total < 1 && times.size() < 101);) {
       auto start = std::chrono::steady_clock::now();
       if (Status s = f(); !s)
         return s;
@@ -408,7 +464,8 @@ private:
       return {ErrorCode::invalid_argument, messages(*source)};
     double peak = measurePeak(x.q.dtype, threads);
     double d = x.q.shape[3], dv = x.v.shape[3];
-    double forwardWork = 2 * *pairs * (d + dv), backwardWork = 2 * *pairs * (3 * d + 2 * dv);
+    double forwardWork = 2 * *pairs * (d + dv),
+           backwardWork = 2 * *pairs * (3 * d + 2 * dv);
     Results r = results();
     struct Line {
       const char *what;
@@ -422,7 +479,9 @@ private:
       if (!t)
         return t.status();
       lines.push_back({what, *t, work, runs});
-      peak = std::max(peak, measurePeak(x.q.dtype, threads)); // others may have run meanwhile
+      peak =
+          std::max(peak, measurePeak(x.q.dtype,
+                                     threads)); // others may have run meanwhile
       return {};
     };
     if (executable->isJoint()) {
@@ -433,20 +492,24 @@ private:
         return s;
     } else {
       Executable::Saved kept;
-      if (Status s = line("forward", forwardWork, [&] { return executable->forward(x, r, kept); });
+      if (Status s = line("forward", forwardWork,
+                          [&] { return executable->forward(x, r, kept); });
           !s)
         return s;
       if (backward())
-        if (Status s =
-                line("backward", backwardWork, [&] { return executable->backward(x, r, kept); });
+        if (Status s = line("backward", backwardWork,
+                            [&] { return executable->backward(x, r, kept); });
             !s)
           return s;
     }
-    fmt::print("\n{:<12}{:>12}{:>8}{:>12}{:>10}\n", "", "median ms", "runs", "GFLOP/s", "of peak");
+    fmt::print("\n{:<12}{:>12}{:>8}{:>12}{:>10}\n", "", "median ms", "runs",
+               "GFLOP/s", "of peak");
     for (const Line &l : lines)
-      fmt::print("{:<12}{:>12.3f}{:>8}{:>12.1f}{:>10.2f}\n", l.what, 1e3 * l.seconds, l.runs,
-                 l.work / l.seconds / 1e9, l.work / l.seconds / peak);
-    fmt::print("peak: {:.1f} GFLOP/s of {} multiply-adds on {} thread{}, the best before and after\n",
+      fmt::print("{:<12}{:>12.3f}{:>8}{:>12.1f}{:>10.2f}\n", l.what,
+                 1e3 * l.seconds, l.runs, l.work / l.seconds / 1e9,
+                 l.work / l.seconds / peak);
+    fmt::print("peak: {:.1f} GFLOP/s of {} multiply-adds on {} thread{}, the "
+               "best before and after\n",
                peak / 1e9, x.q.dtype == DType::f64 ? "f64" : "f32", threads,
                threads == 1 ? "" : "s");
     return {};
@@ -467,7 +530,8 @@ int main(int argc, char **argv) {
   cl::ResetCommandLineParser(); // without the options that LLVM's libraries bring
   Options options;
   cl::HideUnrelatedOptions(options.category);
-  cl::SetVersionPrinter([](raw_ostream &os) { os << "fa-run " FATHOM_VERSION "\n"; });
+  cl::SetVersionPrinter(
+      [](raw_ostream &os) { os << "fa-run " FATHOM_VERSION "\n"; });
   std::string problems;
   raw_string_ostream os(problems);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &os)) {
