@@ -130,6 +130,8 @@ mlir::LogicalResult lowerBody(mlir::Block &body, mlir::OpBuilder &b,
 /// Runtime functions called by mapped code.
 inline constexpr llvm::StringLiteral kParallelFor = "fathom_parallel_for";
 inline constexpr llvm::StringLiteral kWaitTurn = "fathom_wait_turn";
+inline constexpr llvm::StringLiteral kLock = "fathom_lock";
+inline constexpr llvm::StringLiteral kUnlock = "fathom_unlock";
 inline constexpr llvm::StringLiteral kTick = "fathom_tick";
 
 /// The declaration of a runtime function, made on first use.

@@ -274,9 +274,8 @@ private:
                        Value to, Value toPitch);
   Value isTransposed(const Access &a);
   void lowerStore(Value tile, Value buffer, OperandRange indices,
-                  OperandRange limits, std::optional<AccumulateMode> mode);
-  void addTo(Value pointer, Type element, Value x,
-             std::optional<AccumulateMode> mode);
+                  OperandRange limits, bool adds);
+  void addTo(Value pointer, Type element, Value x, bool adds);
   void lowerScatter(ScatterAddOp op);
   Access access(Value buffer, OperandRange indices, OperandRange limits,
                 RankedTensorType tile, Lanes l);
@@ -285,6 +284,8 @@ private:
   void storeFirst(Value x, int64_t n, Value pointer);
   Value sum(Value old, Value x, Type element);
   Value ticket(Value tickets, OperandRange indices);
+  void callRuntime(StringRef name, ValueRange args);
+  void locked(Value buffer, AccumulateMode mode, function_ref<void()> addition);
   void waitTurn(Value pointer, Value turn);
   void passTurn(Value pointer);
 
@@ -1047,19 +1048,25 @@ LogicalResult BodyLowering::lower(Operation *op) {
       })
       .Case([&](StoreOp o) {
         lowerStore(o.getTile(), o.getBuffer(), o.getIndices(), o.getLimits(),
-                   std::nullopt);
+                   /*adds=*/false);
         return success();
       })
       .Case([&](AccumulateOp o) {
-        Value t;
-        if (o.getTickets()) {
-          t = ticket(o.getTickets(), o.getTicketIndices());
+        // Others wait for the addition, not for what is added.
+        if (o.getMode() != AccumulateMode::plain && cost(o.getTile()) > 0)
+          ensure(o.getTile(), lanes.get(o.getTile()));
+        auto add = [&] {
+          lowerStore(o.getTile(), o.getBuffer(), o.getIndices(), o.getLimits(),
+                     /*adds=*/true);
+        };
+        if (o.getMode() == AccumulateMode::ordered) {
+          Value t = ticket(o.getTickets(), o.getTicketIndices());
           waitTurn(t, map.lookup(o.getTurn()));
-        }
-        lowerStore(o.getTile(), o.getBuffer(), o.getIndices(), o.getLimits(),
-                   o.getMode());
-        if (t)
+          add();
           passTurn(t);
+        } else {
+          locked(o.getBuffer(), o.getMode(), add);
+        }
         return success();
       })
       .Case([&](PassTurnOp o) {
@@ -1069,14 +1076,12 @@ LogicalResult BodyLowering::lower(Operation *op) {
         return success();
       })
       .Case([&](ScatterAddOp o) {
-        lowerScatter(o);
+        locked(o.getBuffer(), o.getMode(), [&] { lowerScatter(o); });
         return success();
       })
       .Case([&](TickOp o) {
         Value id = arith::ConstantOp::create(b, b.getI64IntegerAttr(o.getId()));
-        auto f = getRuntimeFunction(b.getInsertionBlock()->getParentOp(), kTick,
-                                    b.getI64Type());
-        func::CallOp::create(b, f, ValueRange{id});
+        callRuntime(kTick, id);
         return success();
       })
       .Default([&](Operation *o) -> LogicalResult {
@@ -1754,17 +1759,10 @@ Value BodyLowering::sum(Value old, Value x, Type element) {
 }
 
 /// Puts `x` at `pointer`, or adds it to what is there.
-void BodyLowering::addTo(Value pointer, Type element, Value x,
-                         std::optional<AccumulateMode> mode) {
+void BodyLowering::addTo(Value pointer, Type element, Value x, bool adds) {
   Type memory = memoryType(element);
-  if (mode == AccumulateMode::atomic && !isa<VectorType>(x.getType())) {
-    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::fadd, pointer,
-                              toMemory(b, x, element),
-                              LLVM::AtomicOrdering::monotonic);
-    return;
-  }
   unsigned bytes = memory.getIntOrFloatBitWidth() / 8;
-  if (mode) {
+  if (adds) {
     Value old = load(withElement(x.getType(), memory), pointer, bytes);
     x = sum(fromMemory(b, old, element), x, element);
   }
@@ -1772,8 +1770,7 @@ void BodyLowering::addTo(Value pointer, Type element, Value x,
 }
 
 void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices,
-                              OperandRange limits,
-                              std::optional<AccumulateMode> mode) {
+                              OperandRange limits, bool adds) {
   Lanes l = lanes.get(tile);
   int m = modeOf(tile, l);
   // The expression stands in two loops below.
@@ -1798,7 +1795,7 @@ void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices,
             least(arith::SubIOp::create(b, a.validLanes, lane), index(vl));
         forEach(n, [&](Value i) {
           addTo(step(p, memory, mul(add(lane, i), a.laneStride)), a.element,
-                read(*spill, index(0), i, 0), mode);
+                read(*spill, index(0), i, 0), adds);
         });
         return SmallVector<Value>();
       });
@@ -1810,13 +1807,13 @@ void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices,
       if (whole)
         loop(whole, vl, {}, [&](Value lane, ValueRange) {
           Point point(vl, row, lane);
-          addTo(step(p, memory, lane), a.element, eval(tile, m, point), mode);
+          addTo(step(p, memory, lane), a.element, eval(tile, m, point), adds);
           return SmallVector<Value>();
         });
       if (whole < a.width) {
         Point point(vl, row, index(whole));
         Value x = eval(tile, m, point), q = step(p, memory, whole);
-        if (mode) {
+        if (adds) {
           Value old =
               loadFirst(VectorType::get({vl}, memory), a.width - whole, q);
           x = sum(fromMemory(b, old, a.element), x, a.element);
@@ -1825,8 +1822,6 @@ void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices,
       }
     });
   };
-  if (mode == AccumulateMode::atomic)
-    return byLanes();
   if (a.rows % vl || a.width % vl || !a.element.isIntOrFloat() ||
       a.element.isInteger(1))
     return ifThenElse(isPlain, byVectors, byLanes);
@@ -1847,7 +1842,7 @@ void BodyLowering::lowerStore(Value tile, Value buffer, OperandRange indices,
           Value p = step(a.pointer, memory, add(row, mul(lane, a.laneStride)));
           loop(vl, 1, {}, [&](Value i, ValueRange) {
             addTo(step(p, memory, mul(i, a.laneStride)), a.element,
-                  read(*after, i, index(0), vl), mode);
+                  read(*after, i, index(0), vl), adds);
             return SmallVector<Value>();
           });
         },
@@ -1883,7 +1878,7 @@ void BodyLowering::lowerScatter(ScatterAddOp op) {
       n = arith::SelectOp::create(b, nonEmpty, n, index(0));
       forEach(n, [&](Value i) {
         addTo(step(pointer, memory, read(*places, index(0), i, 0)), element,
-              read(*values, index(0), i, 0), op.getMode());
+              read(*values, index(0), i, 0), /*adds=*/true);
       });
       return SmallVector<Value>();
     });
@@ -1895,6 +1890,23 @@ void BodyLowering::lowerScatter(ScatterAddOp op) {
 // Turns
 //===----------------------------------------------------------------------===//
 
+void BodyLowering::callRuntime(StringRef name, ValueRange args) {
+  auto f = getRuntimeFunction(entry->getParentOp(), name, args.getTypes());
+  func::CallOp::create(b, f, args);
+}
+
+/// Atomic additions into a buffer exclude each other: one lock and vectors take
+/// less time than an atomic addition for every entry.
+void BodyLowering::locked(Value buffer, AccumulateMode mode,
+                          function_ref<void()> addition) {
+  if (mode != AccumulateMode::atomic)
+    return addition();
+  Value base = basePointer(map.lookup(buffer));
+  callRuntime(kLock, base);
+  addition();
+  callRuntime(kUnlock, base);
+}
+
 Value BodyLowering::ticket(Value tickets, OperandRange indices) {
   Value memref = map.lookup(tickets);
   auto meta = memref::ExtractStridedMetadataOp::create(b, memref);
@@ -1905,11 +1917,8 @@ Value BodyLowering::ticket(Value tickets, OperandRange indices) {
 }
 
 void BodyLowering::waitTurn(Value pointer, Value turn) {
-  auto f = getRuntimeFunction(b.getInsertionBlock()->getParentOp(), kWaitTurn,
-                              {pointerType(), b.getI64Type()});
-  func::CallOp::create(
-      b, f,
-      ValueRange{pointer, arith::IndexCastOp::create(b, b.getI64Type(), turn)});
+  Value n = arith::IndexCastOp::create(b, b.getI64Type(), turn);
+  callRuntime(kWaitTurn, {pointer, n});
 }
 
 void BodyLowering::passTurn(Value pointer) {

@@ -198,6 +198,14 @@ void waitTurn(int32_t *ticket, int64_t turn) {
       std::this_thread::yield();
 }
 
+/// The lock of the buffer at `base`; buffers may share one.
+std::mutex &lockOf(void *base) {
+  static std::array<std::mutex, 64> locks;
+  return locks[reinterpret_cast<uintptr_t>(base) / kAlignment % locks.size()];
+}
+void lock(void *base) { lockOf(base).lock(); }
+void unlock(void *base) { lockOf(base).unlock(); }
+
 void tick(int64_t id) {
   if (id >= 0 && id < kNumCounters)
     counters[id].fetch_add(1, std::memory_order_relaxed);
@@ -235,6 +243,8 @@ const std::vector<RuntimeSymbol> &runtimeSymbols() {
   static const std::vector<RuntimeSymbol> symbols = {
       {"fathom_parallel_for", address(parallelFor)},
       {"fathom_wait_turn", address(waitTurn)},
+      {"fathom_lock", address(lock)},
+      {"fathom_unlock", address(unlock)},
       {"fathom_tick", address(tick)},
       {"fathom_alloc", address(allocateWorkspace)},
       {"fathom_free", address(freeWorkspace)},
