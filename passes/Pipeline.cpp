@@ -34,17 +34,20 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
 /// The pass options that follow from `o`, in pass pipeline syntax.
 static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
   if (pass == "fa-specialize") {
-    std::string s = llvm::formatv("dtype={0} head-dim-qk={1} head-dim-v={2} group={3} layout={4}",
-                                  o.dtype, o.headDimQK, o.headDimV, o.group, o.layout);
+    std::string s = llvm::formatv(
+        "dtype={0} head-dim-qk={1} head-dim-v={2} group={3} layout={4}",
+        o.dtype, o.headDimQK, o.headDimV, o.group, o.layout);
     if (!o.variant.empty())
       s += " variant=" + o.variant;
     return s;
   }
   if (pass == "fa-differentiate")
-    return llvm::formatv("lse-grad={0} capture-grads={1}", o.lseGrad, o.captureGrads);
+    return llvm::formatv("lse-grad={0} capture-grads={1}", o.lseGrad,
+                         o.captureGrads);
   if (pass == "fa-select-schedule") {
-    std::string s = llvm::formatv("block-m={0} block-n={1} dq-splits={2} deterministic={3}",
-                                  o.blockM, o.blockN, o.dqSplits, o.deterministic);
+    std::string s =
+        llvm::formatv("block-m={0} block-n={1} dq-splits={2} deterministic={3}",
+                      o.blockM, o.blockN, o.dqSplits, o.deterministic);
     if (!o.pPolicy.empty())
       s += " p-policy=" + o.pPolicy;
     if (!o.dqPolicy.empty())
@@ -69,10 +72,11 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
   auto passOf = [](const PipelineStep &s) { return s.pass; };
   auto stageOf = [](const PipelineStep &s) { return s.stage; };
   for (const std::string &skip : o.skip) {
-    const auto *it = llvm::find_if(steps, [&](const PipelineStep &s) { return s.pass == skip; });
+    const auto *it = llvm::find_if(
+        steps, [&](const PipelineStep &s) { return s.pass == skip; });
     if (it == steps.end()) {
-      errors << "error: expected a pass to skip, got '" << skip << "'; the passes are "
-             << names(passOf) << "\n";
+      errors << "error: expected a pass to skip, got '" << skip
+             << "'; the passes are " << names(passOf) << "\n";
       return failure();
     }
     if (it->required) {
@@ -86,7 +90,8 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
       if (steps[i - 1].pass == name || steps[i - 1].stage == name)
         return i;
     errors << "error: expected a stage (" << names(stageOf) << ") or a pass ("
-           << names(passOf) << ") to " << what << " after, got '" << name << "'\n";
+           << names(passOf) << ") to " << what << " after, got '" << name
+           << "'\n";
     return failure();
   };
   FailureOr<size_t> start = size_t(0), end = steps.size();
@@ -111,7 +116,8 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
     if (!wanted || llvm::is_contained(o.skip, s.pass))
       continue;
     if (!PassInfo::lookup(s.pass)) {
-      errors << "error: internal: the pass '" << s.pass << "' is not registered\n";
+      errors << "error: internal: the pass '" << s.pass
+             << "' is not registered\n";
       return failure();
     }
     std::string text = s.pass.str() + "{" + optionsOf(s.pass, o) + "}";

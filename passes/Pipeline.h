@@ -42,12 +42,12 @@ struct PipelineOptions {
   bool countTiles = false;
   // Which passes run.
   std::vector<std::string> skip; ///< optional passes to leave out
-  std::string startAfter;        ///< a pass or a stage the input has been through
-  std::string stopAfter;         ///< a pass or a stage; empty: all
-  bool partition = true;         ///< cut the joint function in two
-  bool map = true;               ///< end with the map stage
-  bool runnable = false;         ///< add required passes that `stopAfter` cut off
-  std::string mapOptions;        ///< options of fa-map-to-cpu
+  std::string startAfter; ///< a pass or a stage the input has been through
+  std::string stopAfter;  ///< a pass or a stage; empty: all
+  bool partition = true;  ///< cut the joint function in two
+  bool map = true;        ///< end with the map stage
+  bool runnable = false;  ///< add required passes that `stopAfter` cut off
+  std::string mapOptions; ///< options of fa-map-to-cpu
   /// Passes put in for tests: after `first` runs `second`, as pipeline text.
   std::vector<std::pair<std::string, std::string>> insertAfter;
 };
@@ -56,7 +56,8 @@ struct PipelineOptions {
 /// stage and `map` or `runnable` is set, the required passes that are missing
 /// follow (with `map` also the map stage): every prefix is a program. Errors
 /// name the option.
-mlir::LogicalResult buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
+mlir::LogicalResult buildPipeline(mlir::OpPassManager &pm,
+                                  const PipelineOptions &options,
                                   llvm::raw_ostream &errors);
 
 } // namespace fathom

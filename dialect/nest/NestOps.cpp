@@ -5,10 +5,13 @@
 using namespace mlir;
 using namespace fathom;
 
-using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+using Effects =
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
 namespace {
-RankedTensorType tileType(Value v) { return cast<RankedTensorType>(v.getType()); }
+RankedTensorType tileType(Value v) {
+  return cast<RankedTensorType>(v.getType());
+}
 
 /// The rules shared by everything that moves a tile to or from a buffer.
 LogicalResult verifyAccess(Operation *op, RankedTensorType tile,
@@ -23,7 +26,8 @@ LogicalResult verifyAccess(Operation *op, RankedTensorType tile,
     return op->emitOpError("expected a tile of rank at most the buffer's, ")
            << buffer.getRank() << ", got " << tile.getRank();
   if (tile.getElementType() != buffer.getElementType())
-    return op->emitOpError("expected the tile's element type to be the buffer's, ")
+    return op->emitOpError(
+               "expected the tile's element type to be the buffer's, ")
            << buffer.getElementType() << ", got " << tile.getElementType();
   return success();
 }
@@ -36,11 +40,13 @@ LogicalResult verifyGather(Operation *op, RankedTensorType tile,
   for (Value i : indices)
     if (!i.getType().isIndex() &&
         i.getType() != tile.clone(IndexType::get(op->getContext())))
-      return op->emitOpError("expected indexes of type index or a tile of index "
-                             "of the shape of ")
+      return op->emitOpError(
+                 "expected indexes of type index or a tile of index "
+                 "of the shape of ")
              << tile << ", got " << i.getType();
   if (tile.getElementType() != buffer.getElementType())
-    return op->emitOpError("expected the tile's element type to be the buffer's, ")
+    return op->emitOpError(
+               "expected the tile's element type to be the buffer's, ")
            << buffer.getElementType() << ", got " << tile.getElementType();
   return success();
 }
@@ -92,7 +98,9 @@ ParseResult NestOp::parse(OpAsmParser &p, OperationState &s) {
     steps.push_back(step);
     return success();
   };
-  auto dims = [&] { return p.parseCommaSeparatedList(AsmParser::Delimiter::Paren, dim); };
+  auto dims = [&] {
+    return p.parseCommaSeparatedList(AsmParser::Delimiter::Paren, dim);
+  };
   if (p.parseKeyword("parallel") || dims())
     return failure();
   int64_t numParallel = steps.size();
@@ -141,9 +149,11 @@ void NestOp::print(OpAsmPrinter &p) {
 LogicalResult NestOp::verify() {
   size_t n = getSteps().size();
   if (getBounds().size() != n)
-    return emitOpError("expected one bound per step, ") << n << ", got " << getBounds().size();
+    return emitOpError("expected one bound per step, ")
+           << n << ", got " << getBounds().size();
   if (getNumParallel() > n)
-    return emitOpError("expected num_parallel of at most ") << n << ", got " << getNumParallel();
+    return emitOpError("expected num_parallel of at most ")
+           << n << ", got " << getNumParallel();
   for (int64_t s : getSteps())
     if (s < 1)
       return emitOpError("expected steps of at least 1, got ") << s;
@@ -204,7 +214,8 @@ void TickOp::getEffects(Effects &e) {
 }
 
 LogicalResult GatherOp::verify() {
-  return verifyGather(*this, tileType(getResult()), getBuffer().getType(), getIndices());
+  return verifyGather(*this, tileType(getResult()), getBuffer().getType(),
+                      getIndices());
 }
 void GatherOp::getEffects(Effects &e) {
   e.emplace_back(MemoryEffects::Read::get(), &getBufferMutable());
@@ -212,7 +223,8 @@ void GatherOp::getEffects(Effects &e) {
 LogicalResult ScatterAddOp::verify() {
   if (getMode() == AccumulateMode::ordered)
     return emitOpError("expected mode plain or atomic, got ordered");
-  return verifyGather(*this, tileType(getTile()), getBuffer().getType(), getIndices());
+  return verifyGather(*this, tileType(getTile()), getBuffer().getType(),
+                      getIndices());
 }
 void ScatterAddOp::getEffects(Effects &e) {
   e.emplace_back(MemoryEffects::Read::get(), &getBufferMutable());
@@ -224,23 +236,30 @@ void ScatterAddOp::getEffects(Effects &e) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult DotOp::verify() {
-  RankedTensorType a = tileType(getA()), b = tileType(getB()), c = tileType(getAcc());
+  RankedTensorType a = tileType(getA()), b = tileType(getB()),
+                   c = tileType(getAcc());
   if (a.getRank() != 2 || b.getRank() != 2 || c.getRank() != 2)
     return emitOpError("expected tiles of rank 2");
-  if (a.getDimSize(1) != b.getDimSize(0) || a.getDimSize(0) != c.getDimSize(0) ||
-      b.getDimSize(1) != c.getDimSize(1))
-    return emitOpError("expected shapes MxK, KxN, MxN, got ") << a << ", " << b << ", " << c;
-  if (a.getElementType() != b.getElementType() || !isa<FloatType>(a.getElementType()) ||
+  if (a.getDimSize(1) != b.getDimSize(0) ||
+      a.getDimSize(0) != c.getDimSize(0) || b.getDimSize(1) != c.getDimSize(1))
+    return emitOpError("expected shapes MxK, KxN, MxN, got ")
+           << a << ", " << b << ", " << c;
+  if (a.getElementType() != b.getElementType() ||
+      !isa<FloatType>(a.getElementType()) ||
       !isa<FloatType>(c.getElementType()))
-    return emitOpError("expected a and b of one float type, got ") << a << ", " << b;
+    return emitOpError("expected a and b of one float type, got ")
+           << a << ", " << b;
   return success();
 }
 
 LogicalResult TransposeOp::verify() {
   RankedTensorType a = tileType(getTile()), r = tileType(getResult());
-  if (a.getRank() != 2 || r.getRank() != 2 || a.getDimSize(0) != r.getDimSize(1) ||
-      a.getDimSize(1) != r.getDimSize(0) || a.getElementType() != r.getElementType())
-    return emitOpError("expected the result to be the transposed operand, got ") << a << " -> " << r;
+  if (a.getRank() != 2 || r.getRank() != 2 ||
+      a.getDimSize(0) != r.getDimSize(1) ||
+      a.getDimSize(1) != r.getDimSize(0) ||
+      a.getElementType() != r.getElementType())
+    return emitOpError("expected the result to be the transposed operand, got ")
+           << a << " -> " << r;
   return success();
 }
 OpFoldResult TransposeOp::fold(FoldAdaptor) {
@@ -252,23 +271,29 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
 LogicalResult ReduceOp::verify() {
   RankedTensorType t = tileType(getTile());
   if (getDim() >= (uint64_t)t.getRank())
-    return emitOpError("expected dim below ") << t.getRank() << ", got " << getDim();
+    return emitOpError("expected dim below ")
+           << t.getRank() << ", got " << getDim();
   bool logic = getKind() == ReduceKind::any || getKind() == ReduceKind::all;
-  if (logic ? !t.getElementType().isInteger(1) : !isa<FloatType>(t.getElementType()))
-    return emitOpError("expected ") << (logic ? "i1" : "float") << " entries for "
+  if (logic ? !t.getElementType().isInteger(1)
+            : !isa<FloatType>(t.getElementType()))
+    return emitOpError("expected ")
+           << (logic ? "i1" : "float") << " entries for "
            << stringifyReduceKind(getKind()) << ", got " << t.getElementType();
   Type expected = t.getElementType();
   if (t.getRank() == 2)
-    expected = RankedTensorType::get({t.getDimSize(1 - getDim())}, t.getElementType());
+    expected =
+        RankedTensorType::get({t.getDimSize(1 - getDim())}, t.getElementType());
   if (getResult().getType() != expected)
-    return emitOpError("expected result type ") << expected << ", got " << getResult().getType();
+    return emitOpError("expected result type ")
+           << expected << ", got " << getResult().getType();
   return success();
 }
 
 LogicalResult BroadcastOp::verify() {
   RankedTensorType r = tileType(getResult());
   if (getDim() >= (uint64_t)r.getRank())
-    return emitOpError("expected dim below ") << r.getRank() << ", got " << getDim();
+    return emitOpError("expected dim below ")
+           << r.getRank() << ", got " << getDim();
   Type s = getSource().getType();
   if (s == r.getElementType())
     return success();

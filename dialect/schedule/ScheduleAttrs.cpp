@@ -16,7 +16,8 @@ FailureOr<E> parseCase(AsmParser &p, std::optional<E> (*symbolize)(StringRef),
     return failure();
   if (auto e = symbolize(word))
     return *e;
-  return p.emitError(loc, "expected one of ") << expected << ", got '" << word << "'";
+  return p.emitError(loc, "expected one of ")
+         << expected << ", got '" << word << "'";
 }
 } // namespace
 
@@ -77,8 +78,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
 
 void ScheduleAttr::print(AsmPrinter &p) const {
   p << "<block_m = " << getBlockM() << ", block_n = " << getBlockN()
-    << ", p = " << stringifyPPolicy(getP()) << ", dq = "
-    << stringifyDQPolicy(getDq());
+    << ", p = " << stringifyPPolicy(getP())
+    << ", dq = " << stringifyDQPolicy(getDq());
   if (getDq() == DQPolicy::split)
     p << ", dq_splits = " << getDqSplits();
   if (getDeterministic())
@@ -90,8 +91,8 @@ void ScheduleAttr::print(AsmPrinter &p) const {
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockM, int64_t blockN, PPolicy,
-                                   DQPolicy dq, int64_t dqSplits, bool deterministic,
-                                   StringRef) {
+                                   DQPolicy dq, int64_t dqSplits,
+                                   bool deterministic, StringRef) {
   auto legal = [](int64_t b) { return b >= 8 && b <= 512 && b % 8 == 0; };
   if (!legal(blockM))
     return emitError() << "expected block_m to be a multiple of 8 from 8 to "
@@ -104,12 +105,14 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (dqSplits < 1 || dqSplits > 64)
     return emitError() << "expected dq_splits from 1 to 64, got " << dqSplits;
   if (deterministic && dq == DQPolicy::atomic)
-    return emitError() << "expected dq to be sequential, ordered, split or two_kernel in a "
-                          "deterministic schedule, got atomic";
+    return emitError()
+           << "expected dq to be sequential, ordered, split or two_kernel in a "
+              "deterministic schedule, got atomic";
   return success();
 }
 
-LogicalResult FADialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
+LogicalResult FADialect::verifyOperationAttribute(Operation *op,
+                                                  NamedAttribute attr) {
   if (attr.getName() != kScheduleAttr)
     return success();
   auto schedule = dyn_cast<ScheduleAttr>(attr.getValue());
@@ -124,8 +127,9 @@ LogicalResult FADialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     if ((!add || add.getMode() != AccumulateMode::atomic) &&
         (!scatter || scatter.getMode() != AccumulateMode::atomic))
       return WalkResult::advance();
-    inner->emitOpError("expected no atomic addition in a function whose schedule is "
-                       "deterministic; add in order instead");
+    inner->emitOpError(
+        "expected no atomic addition in a function whose schedule is "
+        "deterministic; add in order instead");
     return WalkResult::interrupt();
   });
   return failure(found.wasInterrupted());

@@ -38,7 +38,8 @@ struct Captures {
     for (size_t i = 0; i < args.size(); ++i)
       if (args[i].ssaName.name == name)
         return (int64_t)i;
-    return p.emitError(loc, "expected the name of a captured operand, got '") << name << "'";
+    return p.emitError(loc, "expected the name of a captured operand, got '")
+           << name << "'";
   }
 };
 
@@ -53,7 +54,8 @@ ParseResult parseCaptureRef(OpAsmParser &p, const Captures &c, int64_t &index) {
   return index = *i, success();
 }
 
-ParseResult parseSugar(OpAsmParser &p, NamedAttrList &attrs, const Captures &c) {
+ParseResult parseSugar(OpAsmParser &p, NamedAttrList &attrs,
+                       const Captures &c) {
   Builder &b = p.getBuilder();
   auto once = [&](StringRef name, SMLoc loc) -> ParseResult {
     if (attrs.get(name))
@@ -86,17 +88,20 @@ ParseResult parseSugar(OpAsmParser &p, NamedAttrList &attrs, const Captures &c) 
         if (p.parseKeyword(&key) || p.parseEqual())
           return failure();
         if (key != "left" && key != "right")
-          return p.emitError(keyLoc, "expected one of [left, right], got '") << key << "'";
+          return p.emitError(keyLoc, "expected one of [left, right], got '")
+                 << key << "'";
         SMLoc valueLoc = p.getCurrentLocation();
         if (p.parseInteger(n))
           return failure();
         if (n < 0)
-          return p.emitError(valueLoc, "expected a window bound of at least 0 (leave the "
-                                       "side out for an unbounded one), got ")
+          return p.emitError(valueLoc,
+                             "expected a window bound of at least 0 (leave the "
+                             "side out for an unbounded one), got ")
                  << n;
         if (once(key == "left" ? "window_left" : "window_right", keyLoc))
           return failure();
-        attrs.set(key == "left" ? "window_left" : "window_right", b.getI64IntegerAttr(n));
+        attrs.set(key == "left" ? "window_left" : "window_right",
+                  b.getI64IntegerAttr(n));
         return success();
       };
       if (p.parseCommaSeparatedList(AsmParser::Delimiter::Paren, side))
@@ -125,13 +130,14 @@ ParseResult parseSugar(OpAsmParser &p, NamedAttrList &attrs, const Captures &c) 
         return failure();
     } else if (succeeded(p.parseOptionalKeyword("alibi"))) {
       int64_t index;
-      if (once("alibi", loc) || p.parseLParen() || parseCaptureRef(p, c, index) ||
-          p.parseRParen())
+      if (once("alibi", loc) || p.parseLParen() ||
+          parseCaptureRef(p, c, index) || p.parseRParen())
         return failure();
       attrs.set("alibi", b.getI64IntegerAttr(index));
     } else if (succeeded(p.parseOptionalKeyword("scale"))) {
       double value;
-      if (once("scale", loc) || p.parseLParen() || p.parseFloat(value) || p.parseRParen())
+      if (once("scale", loc) || p.parseLParen() || p.parseFloat(value) ||
+          p.parseRParen())
         return failure();
       attrs.set("scale", b.getF64FloatAttr(value));
     } else {
@@ -140,18 +146,20 @@ ParseResult parseSugar(OpAsmParser &p, NamedAttrList &attrs, const Captures &c) 
   }
 }
 
-ParseResult parseNamedRegion(OpAsmParser &p, OperationState &s, StringRef keyword,
-                             const Captures &c) {
+ParseResult parseNamedRegion(OpAsmParser &p, OperationState &s,
+                             StringRef keyword, const Captures &c) {
   Region *r = s.addRegion();
   if (failed(p.parseOptionalKeyword(keyword)))
     return success();
   SmallVector<OpAsmParser::Argument> args(c.args);
   SMLoc loc = p.getCurrentLocation();
-  if (p.parseArgumentList(args, AsmParser::Delimiter::Paren, /*allowType=*/true) ||
+  if (p.parseArgumentList(args, AsmParser::Delimiter::Paren,
+                          /*allowType=*/true) ||
       p.parseRegion(*r, args))
     return failure();
   if (r->empty())
-    return p.emitError(loc, "expected a '") << keyword << "' region that is not empty";
+    return p.emitError(loc, "expected a '")
+           << keyword << "' region that is not empty";
   return success();
 }
 
@@ -212,9 +220,9 @@ void printTail(OpAsmPrinter &p, VariantInterface v,
   size_t captures = v.getCaptureNames().size();
   p.printOptionalAttrDictWithKeyword(
       v->getAttrs(),
-      {"sym_name", "capture_type_list", "capture_names", "causal", "alignment", "window_left",
-       "window_right", "softcap", "alibi", "scale", "layout", "group", "grad_captures",
-       "operandSegmentSizes", "resultSegmentSizes"});
+      {"sym_name", "capture_type_list", "capture_names", "causal", "alignment",
+       "window_left", "window_right", "softcap", "alibi", "scale", "layout",
+       "group", "grad_captures", "operandSegmentSizes", "resultSegmentSizes"});
   for (auto [keyword, region] : regions) {
     if (region->empty())
       continue;
@@ -253,7 +261,8 @@ struct InstanceHead {
   SmallVector<OpAsmParser::UnresolvedOperand> packing;
 };
 
-ParseResult parseInstanceHead(OpAsmParser &p, OperationState &s, InstanceHead &h) {
+ParseResult parseInstanceHead(OpAsmParser &p, OperationState &s,
+                              InstanceHead &h) {
   Builder &b = p.getBuilder();
   StringRef layout;
   int64_t group;
@@ -264,9 +273,11 @@ ParseResult parseInstanceHead(OpAsmParser &p, OperationState &s, InstanceHead &h
     return failure();
   auto l = symbolizeLayout(layout);
   if (!l)
-    return p.emitError(loc, "expected one of [bshd, bhsd, packed], got '") << layout << "'";
+    return p.emitError(loc, "expected one of [bshd, bhsd, packed], got '")
+           << layout << "'";
   s.addAttribute("layout", LayoutAttr::get(b.getContext(), *l));
-  if (p.parseKeyword("group") || p.parseLParen() || p.parseInteger(group) || p.parseRParen())
+  if (p.parseKeyword("group") || p.parseLParen() || p.parseInteger(group) ||
+      p.parseRParen())
     return failure();
   s.addAttribute("group", b.getI64IntegerAttr(group));
   if (succeeded(p.parseOptionalKeyword("captures"))) {
@@ -286,8 +297,9 @@ ParseResult parseInstanceHead(OpAsmParser &p, OperationState &s, InstanceHead &h
   return success();
 }
 
-void printInstanceHead(OpAsmPrinter &p, VariantInterface v, Layout layout, int64_t group,
-                       OperandRange captures, OperandRange packing) {
+void printInstanceHead(OpAsmPrinter &p, VariantInterface v, Layout layout,
+                       int64_t group, OperandRange captures,
+                       OperandRange packing) {
   p << " layout(" << stringifyLayout(layout) << ") group(" << group << ")";
   if (!captures.empty()) {
     p << " captures(";
@@ -322,7 +334,8 @@ ParseResult VariantOp::parse(OpAsmParser &p, OperationState &s) {
   Captures c;
   if (p.parseSymbolName(name, "sym_name", s.attributes))
     return failure();
-  if (p.parseArgumentList(c.args, AsmParser::Delimiter::OptionalParen, /*allowType=*/true))
+  if (p.parseArgumentList(c.args, AsmParser::Delimiter::OptionalParen,
+                          /*allowType=*/true))
     return failure();
   s.addAttribute("capture_names", c.names(b));
   s.addAttribute("capture_type_list", b.getTypeArrayAttr(c.types()));
@@ -361,30 +374,39 @@ ParseResult AttentionOp::parse(OpAsmParser &p, OperationState &s) {
   InstanceHead h;
   FunctionType type;
   SMLoc loc = p.getCurrentLocation();
-  if (p.parseOperandList(qkv, 3, AsmParser::Delimiter::Paren) || parseInstanceHead(p, s, h) ||
-      parseTail(p, s, h.captures, {"score", "mask"}) || p.parseColonType(type) ||
+  if (p.parseOperandList(qkv, 3, AsmParser::Delimiter::Paren) ||
+      parseInstanceHead(p, s, h) ||
+      parseTail(p, s, h.captures, {"score", "mask"}) ||
+      p.parseColonType(type) ||
       p.resolveOperands(qkv, type.getInputs(), loc, s.operands) ||
-      p.resolveOperands(h.captures.operands, h.captures.types(), loc, s.operands) ||
-      p.resolveOperands(h.packing, packingTypes(b, h.packing.size()), loc, s.operands))
+      p.resolveOperands(h.captures.operands, h.captures.types(), loc,
+                        s.operands) ||
+      p.resolveOperands(h.packing, packingTypes(b, h.packing.size()), loc,
+                        s.operands))
     return failure();
   s.addTypes(type.getResults());
-  s.addAttribute("operandSegmentSizes",
-                 b.getDenseI32ArrayAttr({1, 1, 1, (int32_t)h.captures.operands.size(),
-                                         (int32_t)h.packing.size()}));
+  s.addAttribute(
+      "operandSegmentSizes",
+      b.getDenseI32ArrayAttr({1, 1, 1, (int32_t)h.captures.operands.size(),
+                              (int32_t)h.packing.size()}));
   return success();
 }
 
 void AttentionOp::print(OpAsmPrinter &p) {
   p << " (" << getQ() << ", " << getK() << ", " << getV() << ")";
-  printInstanceHead(p, *this, getLayout(), getGroup(), getCaptures(), getPacking());
+  printInstanceHead(p, *this, getLayout(), getGroup(), getCaptures(),
+                    getPacking());
   printTail(p, *this, {{"score", &getScore()}, {"mask", &getMask()}});
   p.printNewline();
   p << ": ";
-  p.printFunctionalType(TypeRange{getQ().getType(), getK().getType(), getV().getType()},
-                        getResultTypes());
+  p.printFunctionalType(
+      TypeRange{getQ().getType(), getK().getType(), getV().getType()},
+      getResultTypes());
 }
 
-SmallVector<Type> AttentionOp::getCaptureTypes() { return llvm::to_vector(getCaptures().getTypes()); }
+SmallVector<Type> AttentionOp::getCaptureTypes() {
+  return llvm::to_vector(getCaptures().getTypes());
+}
 void AttentionOp::getAsmBlockArgumentNames(Region &r, OpAsmSetValueNameFn set) {
   nameVariantArgs(*this, r, set);
 }
@@ -403,20 +425,26 @@ ParseResult AttentionGradOp::parse(OpAsmParser &p, OperationState &s) {
   if (p.parseOperandList(tensors, AsmParser::Delimiter::Paren))
     return failure();
   if (tensors.size() != 6 && tensors.size() != 7)
-    return p.emitError(loc, "expected (q, k, v, o, lse, do) or (q, k, v, o, lse, do, dlse), got ")
+    return p.emitError(loc, "expected (q, k, v, o, lse, do) or (q, k, v, o, "
+                            "lse, do, dlse), got ")
            << tensors.size() << " operands";
   if (parseInstanceHead(p, s, h))
     return failure();
   if (succeeded(p.parseOptionalKeyword("grad_captures"))) {
-    auto one = [&]() -> ParseResult { return p.parseInteger(grads.emplace_back()); };
+    auto one = [&]() -> ParseResult {
+      return p.parseInteger(grads.emplace_back());
+    };
     if (p.parseCommaSeparatedList(AsmParser::Delimiter::Paren, one))
       return failure();
   }
   s.addAttribute("grad_captures", b.getDenseI64ArrayAttr(grads));
-  if (parseTail(p, s, h.captures, {"score", "mask", "dscore"}) || p.parseColonType(type) ||
+  if (parseTail(p, s, h.captures, {"score", "mask", "dscore"}) ||
+      p.parseColonType(type) ||
       p.resolveOperands(tensors, type.getInputs(), loc, s.operands) ||
-      p.resolveOperands(h.captures.operands, h.captures.types(), loc, s.operands) ||
-      p.resolveOperands(h.packing, packingTypes(b, h.packing.size()), loc, s.operands))
+      p.resolveOperands(h.captures.operands, h.captures.types(), loc,
+                        s.operands) ||
+      p.resolveOperands(h.packing, packingTypes(b, h.packing.size()), loc,
+                        s.operands))
     return failure();
   s.addTypes(type.getResults());
   s.addAttribute("operandSegmentSizes",
@@ -431,13 +459,16 @@ void AttentionGradOp::print(OpAsmPrinter &p) {
   if (getDLse())
     tensors.push_back(getDLse());
   p << " (" << tensors << ")";
-  printInstanceHead(p, *this, getLayout(), getGroup(), getCaptures(), getPacking());
+  printInstanceHead(p, *this, getLayout(), getGroup(), getCaptures(),
+                    getPacking());
   if (!getGradCaptures().empty()) {
     p << " grad_captures(";
     llvm::interleaveComma(getGradCaptures(), p);
     p << ")";
   }
-  printTail(p, *this, {{"score", &getScore()}, {"mask", &getMask()}, {"dscore", &getDscore()}});
+  printTail(
+      p, *this,
+      {{"score", &getScore()}, {"mask", &getMask()}, {"dscore", &getDscore()}});
   p.printNewline();
   p << ": ";
   p.printFunctionalType(ValueRange(tensors).getTypes(), getResultTypes());
@@ -446,6 +477,7 @@ void AttentionGradOp::print(OpAsmPrinter &p) {
 SmallVector<Type> AttentionGradOp::getCaptureTypes() {
   return llvm::to_vector(getCaptures().getTypes());
 }
-void AttentionGradOp::getAsmBlockArgumentNames(Region &r, OpAsmSetValueNameFn set) {
+void AttentionGradOp::getAsmBlockArgumentNames(Region &r,
+                                               OpAsmSetValueNameFn set) {
   nameVariantArgs(*this, r, set);
 }

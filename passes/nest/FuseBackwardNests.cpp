@@ -40,14 +40,15 @@ SmallVector<scf::ForOp> loopChain(NestOp nest) {
 /// Where a key nest stands on one tile: the dims and how heads follow.
 struct KeyNest {
   NestOp nest;
-  scf::ForOp rows;  // innermost: over query blocks
-  Value h;          // the query head there
+  scf::ForOp rows; // innermost: over query blocks
+  Value h;         // the query head there
 };
 
 /// parallel(b, hk, j) { [for g] { for i } } with h = hk * group + g.
 std::optional<KeyNest> matchKeyNest(NestOp nest) {
   auto chain = loopChain(nest);
-  if (nest.getNumDims() != 3 || nest.getNumParallel() != 3 || chain.empty() || chain.size() > 2)
+  if (nest.getNumDims() != 3 || nest.getNumParallel() != 3 || chain.empty() ||
+      chain.size() > 2)
     return std::nullopt;
   KeyNest k{nest, chain.back(), nest.getIv(1)};
   if (chain.size() == 1)
@@ -108,7 +109,8 @@ struct FuseBackwardNestsPass
       for (LoadOp l : loads)
         done += recomputeLoad(l, intermediate);
       if (done)
-        passed(nest, kName, Twine(done) + " tiles are computed here instead of loaded");
+        passed(nest, kName,
+               Twine(done) + " tiles are computed here instead of loaded");
     }
   }
 
@@ -129,11 +131,13 @@ struct FuseBackwardNestsPass
 
   bool tryMerge(NestOp a, NestOp c) {
     auto ka = matchKeyNest(a), kc = matchKeyNest(c);
-    if (!ka || !kc || a.getSteps() != c.getSteps() || !sameValues(a.getBounds(), c.getBounds()))
+    if (!ka || !kc || a.getSteps() != c.getSteps() ||
+        !sameValues(a.getBounds(), c.getBounds()))
       return false;
     auto la = loopChain(a), lc = loopChain(c);
     IRMapping ivs;
-    for (auto [x, y] : llvm::zip(c.getBlock()->getArguments(), a.getBlock()->getArguments()))
+    for (auto [x, y] :
+         llvm::zip(c.getBlock()->getArguments(), a.getBlock()->getArguments()))
       ivs.map(x, y);
     if (la.size() != lc.size())
       return false;
@@ -149,7 +153,9 @@ struct FuseBackwardNestsPass
     a->walk([&](StoreOp s) { written.push_back(s.getBuffer()); });
     for (Operation *op = a->getNextNode();; op = op->getNextNode()) {
       WalkResult clash = op->walk([&](Operation *inner) {
-        return llvm::any_of(inner->getOperands(), [&](Value v) { return llvm::is_contained(written, v); })
+        return llvm::any_of(
+                   inner->getOperands(),
+                   [&](Value v) { return llvm::is_contained(written, v); })
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       });
@@ -161,8 +167,10 @@ struct FuseBackwardNestsPass
         break;
     }
     TileBuilder b(OpBuilder(c), c.getLoc());
-    std::string label = (a.getLabel().value_or("") + "_" + c.getLabel().value_or("")).str();
-    auto merged = b.make<NestOp>(label, c.getBounds(), c.getSteps(), c.getNumParallel());
+    std::string label =
+        (a.getLabel().value_or("") + "_" + c.getLabel().value_or("")).str();
+    auto merged =
+        b.make<NestOp>(label, c.getBounds(), c.getSteps(), c.getNumParallel());
     b.setInsertionPointToStart(merged.getBlock());
     IRMapping ma, mc;
     ma.map(a.getBlock()->getArguments(), merged.getBlock()->getArguments());
@@ -175,12 +183,14 @@ struct FuseBackwardNestsPass
   }
 
   /// Clones both blocks into the insertion point, their loops as one.
-  void mergeBlocks(TileBuilder &b, Block &x, IRMapping &mx, Block &y, IRMapping &my) {
+  void mergeBlocks(TileBuilder &b, Block &x, IRMapping &mx, Block &y,
+                   IRMapping &my) {
     auto loopOf = [](Block &block) {
       auto loops = block.getOps<scf::ForOp>();
       return loops.empty() ? scf::ForOp() : *loops.begin();
     };
-    auto cloneRange = [&](Block::iterator from, Block::iterator to, IRMapping &map) {
+    auto cloneRange = [&](Block::iterator from, Block::iterator to,
+                          IRMapping &map) {
       for (Operation &op : llvm::make_range(from, to))
         if (!op.hasTrait<OpTrait::IsTerminator>())
           b.clone(op, map);
@@ -234,7 +244,8 @@ struct FuseBackwardNestsPass
     std::optional<KeyNest> key;
     for (NestOp n : nests)
       if (auto k = matchKeyNest(n);
-          k && k->rows.getNumRegionIterArgs() > (key ? key->rows.getNumRegionIterArgs() : 1))
+          k && k->rows.getNumRegionIterArgs() >
+                   (key ? key->rows.getNumRegionIterArgs() : 1))
         key = k;
     if (!key) {
       missed(func, kName, "no two nests over key blocks could be merged");
@@ -251,7 +262,8 @@ struct FuseBackwardNestsPass
     if (rows.getNumDims() != 3 || !loop || loop.getNumRegionIterArgs() != 1)
       return;
     auto dot = loop.getYieldedValues()[0].getDefiningOp<DotOp>();
-    if (!dot || dot.getAcc() != loop.getRegionIterArg(0) || floatConstant(loop.getInitArgs()[0]) != 0.0) {
+    if (!dot || dot.getAcc() != loop.getRegionIterArg(0) ||
+        floatConstant(loop.getInitArgs()[0]) != 0.0) {
       missed(rows, kName, "its loop does not sum products over keys");
       return;
     }
@@ -264,7 +276,8 @@ struct FuseBackwardNestsPass
       return;
     }
     if (rows.getSteps()[2] != bm ||
-        getConstantIntValue(OpFoldResult(loop.getStep())) != key.nest.getSteps()[2] ||
+        getConstantIntValue(OpFoldResult(loop.getStep())) !=
+            key.nest.getSteps()[2] ||
         getConstantIntValue(OpFoldResult(key.rows.getStep())) != bm) {
       missed(rows, kName, "its blocks are not those of the nest over keys");
       return;
@@ -279,16 +292,19 @@ struct FuseBackwardNestsPass
     Value cols = b.index(acc.getDimSize(1));
     int64_t dyn = ShapedType::kDynamic;
     Value sum = b.make<memref::AllocOp>(
-        MemRefType::get({dyn, dyn, dyn, acc.getDimSize(1)}, acc.getElementType()),
+        MemRefType::get({dyn, dyn, dyn, acc.getDimSize(1)},
+                        acc.getElementType()),
         ValueRange{rows.getBounds()[0], rows.getBounds()[1], padded});
     b.make<NestOp>("zero", rows.getBounds(), rows.getSteps(), 3,
                    [&](OpBuilder &inner, Location l, ValueRange iv) {
                      TileBuilder t(inner, l);
-                     t.store(t.constant(acc, 0), sum, {iv[0], iv[1], iv[2], zero}, {padded, cols});
+                     t.store(t.constant(acc, 0), sum,
+                             {iv[0], iv[1], iv[2], zero}, {padded, cols});
                    });
 
     // The term, where the key nest stands on the same tile.
-    TileBuilder at(OpBuilder(key.rows.getBody()->getTerminator()), rows.getLoc());
+    TileBuilder at(OpBuilder(key.rows.getBody()->getTerminator()),
+                   rows.getLoc());
     IRMapping map;
     map.map(rows.getIv(0), key.nest.getIv(0));
     map.map(rows.getIv(1), key.h);
@@ -296,17 +312,20 @@ struct FuseBackwardNestsPass
     map.map(loop.getInductionVar(), key.nest.getIv(2));
     map.map(dot.getAcc(), at.constant(acc, 0));
     Value term = cloneSlice(at, dot.getResult(), map);
-    at.make<AccumulateOp>(AccumulateMode::plain, term, sum,
-                          ValueRange{key.nest.getIv(0), key.h, key.rows.getInductionVar(), zero},
-                          ValueRange{padded, cols}, Value(), Value(), ValueRange{});
+    at.make<AccumulateOp>(
+        AccumulateMode::plain, term, sum,
+        ValueRange{key.nest.getIv(0), key.h, key.rows.getInductionVar(), zero},
+        ValueRange{padded, cols}, Value(), Value(), ValueRange{});
 
     // What the old nest did with the sum stays where it was.
     TileBuilder fin(OpBuilder(loop), rows.getLoc());
-    loop.getResult(0).replaceAllUsesWith(fin.load(
-        sum, {rows.getIv(0), rows.getIv(1), rows.getIv(2), zero}, {padded, cols}, acc.getShape()));
+    loop.getResult(0).replaceAllUsesWith(
+        fin.load(sum, {rows.getIv(0), rows.getIv(1), rows.getIv(2), zero},
+                 {padded, cols}, acc.getShape()));
     loop.erase();
     key.nest.setNumParallel(2);
-    passed(key.nest, kName, "sums over keys are additions into memory; key blocks run in order");
+    passed(key.nest, kName,
+           "sums over keys are additions into memory; key blocks run in order");
   }
 };
 } // namespace

@@ -66,14 +66,15 @@ ReduceOp matchReduce(Value v, ReduceKind kind) {
 struct Match {
   Softmax softmax;
   RowFold max, sum, product;
-  DotOp dot;          // P V in the product's loop
-  LoadOp productP;    // P as loaded there
+  DotOp dot;       // P V in the product's loop
+  LoadOp productP; // P as loaded there
 };
 
 /// True if `v`, in another nest, is exp(x - guard(m)) of the softmax's x and m.
 bool isSameExp(Value v, const Softmax &s, IRMapping &map) {
   auto exp = v.getDefiningOp<math::ExpOp>();
-  auto sub = exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
+  auto sub =
+      exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
   Value row = sub ? matchRowBroadcast(sub.getRhs(), 0) : Value();
   Value m = row ? matchGuard(row, -kInf, 0) : Value();
   auto load = m ? m.getDefiningOp<LoadOp>() : LoadOp();
@@ -100,7 +101,8 @@ std::optional<Match> match(const Softmax &s, std::string &why) {
   auto max = matchRowFold(onlyStore(sm.getBuffer()));
   auto sum = matchRowFold(onlyStore(sl.getBuffer()));
   if (!max || !sum)
-    return why = "the row maximum or sum is not stored by a nest with one loop", std::nullopt;
+    return why = "the row maximum or sum is not stored by a nest with one loop",
+           std::nullopt;
   m.max = *max;
   m.sum = *sum;
 
@@ -115,13 +117,15 @@ std::optional<Match> match(const Softmax &s, std::string &why) {
 
   r = matchReduce(foldedTerm<arith::AddFOp>(sum->loop), ReduceKind::add);
   IRMapping map;
-  if (!r || floatConstant(sum->loop.getInitArgs()[0]) != 0.0 || !isSameExp(r.getTile(), s, map))
+  if (!r || floatConstant(sum->loop.getInitArgs()[0]) != 0.0 ||
+      !isSameExp(r.getTile(), s, map))
     return why = "l is not the sum of the same exp(x - m)", std::nullopt;
 
   for (LoadOp load : loadsOf(sp.getBuffer())) {
     auto nest = load->getParentOfType<NestOp>();
     scf::ForOp loop = nest ? onlyLoop(nest) : scf::ForOp();
-    if (!loop || load->getParentOp() != loop || loop.getNumRegionIterArgs() != 1)
+    if (!loop || load->getParentOp() != loop ||
+        loop.getNumRegionIterArgs() != 1)
       continue;
     auto dot = loop.getYieldedValues()[0].getDefiningOp<DotOp>();
     if (!dot || dot.getAcc() != loop.getRegionIterArg(0) ||
@@ -136,8 +140,10 @@ std::optional<Match> match(const Softmax &s, std::string &why) {
     for (auto [from, to] : llvm::zip(mx.getIndices(), x0.getIndices()))
       fromMax.map(from, to);
     auto sameLoop = [&](scf::ForOp other, IRMapping &otherMap) {
-      return sameValue(loop.getLowerBound(), at, other.getLowerBound(), otherMap) &&
-             sameValue(loop.getUpperBound(), at, other.getUpperBound(), otherMap) &&
+      return sameValue(loop.getLowerBound(), at, other.getLowerBound(),
+                       otherMap) &&
+             sameValue(loop.getUpperBound(), at, other.getUpperBound(),
+                       otherMap) &&
              sameValue(loop.getStep(), at, other.getStep(), otherMap);
     };
     if (!sameLoop(max->loop, fromMax) || !sameLoop(sum->loop, map)) {
@@ -161,7 +167,8 @@ struct FuseOnlineSoftmaxPass
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       bool any = false;
-      for (auto alloc : llvm::make_early_inc_range(func.getOps<memref::AllocOp>())) {
+      for (auto alloc :
+           llvm::make_early_inc_range(func.getOps<memref::AllocOp>())) {
         auto s = matchSoftmax(func, alloc);
         if (!s)
           continue;
@@ -172,7 +179,8 @@ struct FuseOnlineSoftmaxPass
           missed(s->nest, kName, why);
           continue;
         }
-        passed(m->product.nest, kName, "one pass over the keys with a running maximum and sum");
+        passed(m->product.nest, kName,
+               "one pass over the keys with a running maximum and sum");
         fuse(func, *m);
       }
       if (!any)
@@ -196,8 +204,10 @@ struct FuseOnlineSoftmaxPass
     SmallVector<StoreOp> kept = storesForReaders(s, oldP);
     Value blockMax = kept.empty() ? Value() : blockMaxBuffer(s);
 
-    Value init[] = {loop.getInitArgs()[0], b.constant(rowType, -kInf), b.constant(rowType, 0)};
-    auto online = b.make<scf::ForOp>(loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), init);
+    Value init[] = {loop.getInitArgs()[0], b.constant(rowType, -kInf),
+                    b.constant(rowType, 0)};
+    auto online = b.make<scf::ForOp>(loop.getLowerBound(), loop.getUpperBound(),
+                                     loop.getStep(), init);
     // The P nest's dims in terms of this nest's.
     IRMapping map;
     map.map(loop.getInductionVar(), online.getInductionVar());
@@ -216,11 +226,12 @@ struct FuseOnlineSoftmaxPass
       Value shift = b.make<arith::SelectOp>(same, b.constant(rowType, 0),
                                             b.make<arith::SubFOp>(m0, m1));
       Value alpha = b.make<math::ExpOp>(shift);
-      Value p = b.make<math::ExpOp>(
-          b.make<arith::SubFOp>(x, b.broadcast(b.guard(m1, -kInf, 0), 0, tile)));
+      Value p = b.make<math::ExpOp>(b.make<arith::SubFOp>(
+          x, b.broadcast(b.guard(m1, -kInf, 0), 0, tile)));
       Value l1 = b.make<arith::AddFOp>(b.make<arith::MulFOp>(l0, alpha),
                                        b.reduce(ReduceKind::add, p, 1));
-      Value scaled = b.make<arith::MulFOp>(acc0, b.broadcast(alpha, 0, accType));
+      Value scaled =
+          b.make<arith::MulFOp>(acc0, b.broadcast(alpha, 0, accType));
       map.map(s.div.getResult(), p);
       IRMapping body = map;
       body.map(oldP.getTile(), cloneSlice(b, s.p.getTile(), map));
@@ -238,7 +249,8 @@ struct FuseOnlineSoftmaxPass
       b.make<scf::YieldOp>(ValueRange{out, m1, l1});
       // The scores are computed here instead of loaded.
       auto anyLocal = [](LoadOp l) {
-        return l.getTile().getType().getRank() == 2 && l.getBuffer().getDefiningOp<memref::AllocOp>();
+        return l.getTile().getType().getRank() == 2 &&
+               l.getBuffer().getDefiningOp<memref::AllocOp>();
       };
       if (auto load = x.getDefiningOp<LoadOp>())
         recomputeLoad(load, anyLocal);
@@ -281,7 +293,8 @@ struct FuseOnlineSoftmaxPass
   }
 
   /// Clones what `v` needs from inside `loop` (which `b` now stands in for).
-  static Value cloneLoopSlice(TileBuilder &b, Value v, scf::ForOp loop, IRMapping &map) {
+  static Value cloneLoopSlice(TileBuilder &b, Value v, scf::ForOp loop,
+                              IRMapping &map) {
     if (Value done = map.lookupOrNull(v))
       return done;
     Operation *def = v.getDefiningOp();
@@ -297,7 +310,8 @@ struct FuseOnlineSoftmaxPass
   static SmallVector<StoreOp> storesForReaders(Softmax &s, LoadOp fused) {
     SmallVector<StoreOp> kept;
     for (auto store : s.nest.getBlock()->getOps<StoreOp>())
-      if (llvm::any_of(loadsOf(store.getBuffer()), [&](LoadOp l) { return l != fused; }))
+      if (llvm::any_of(loadsOf(store.getBuffer()),
+                       [&](LoadOp l) { return l != fused; }))
         kept.push_back(store);
     return kept;
   }
@@ -320,10 +334,12 @@ struct FuseOnlineSoftmaxPass
     Value blocks = b.make<arith::DivUIOp>(sizes[3], b.index(blockN(s)));
     Type acc = getElementTypeOrSelf(s.x.getType());
     int64_t dyn = ShapedType::kDynamic;
-    return b.make<memref::AllocOp>(MemRefType::get({dyn, dyn, dyn, dyn}, acc),
-                                   ValueRange{sizes[0], sizes[1], blocks, sizes[2]});
+    return b.make<memref::AllocOp>(
+        MemRefType::get({dyn, dyn, dyn, dyn}, acc),
+        ValueRange{sizes[0], sizes[1], blocks, sizes[2]});
   }
-  static SmallVector<Value> blockMaxIndices(TileBuilder &b, Softmax &s, const IRMapping &map) {
+  static SmallVector<Value> blockMaxIndices(TileBuilder &b, Softmax &s,
+                                            const IRMapping &map) {
     SmallVector<Value> at;
     for (Value i : s.p.getIndices())
       at.push_back(map.lookupOrDefault(i));
@@ -333,7 +349,8 @@ struct FuseOnlineSoftmaxPass
   static Value blockMaxLimit(Softmax &s) { return s.p.getLimits()[0]; }
 
   /// Multiplies what readers make of a stored tile by exp(m_block - L).
-  void completeReaders(func::FuncOp func, Match &m, ArrayRef<StoreOp> kept, Value blockMax) {
+  void completeReaders(func::FuncOp func, Match &m, ArrayRef<StoreOp> kept,
+                       Value blockMax) {
     Softmax &s = m.softmax;
     for (StoreOp keep : kept)
       for (LoadOp load : loadsOf(keep.getBuffer())) {
@@ -346,17 +363,20 @@ struct FuseOnlineSoftmaxPass
         TileBuilder b(after, load.getLoc());
         auto tile = cast<RankedTensorType>(root.getType());
         Type acc = getElementTypeOrSelf(s.x.getType());
-        Value mb = b.load(blockMax, blockMaxIndices(b, s, map), {blockMaxLimit(s)},
-                          {tile.getDimSize(0)});
+        Value mb = b.load(blockMax, blockMaxIndices(b, s, map),
+                          {blockMaxLimit(s)}, {tile.getDimSize(0)});
         Value l = b.guard(loadLse(b, s, map), -kInf, 0);
         Value factor = b.make<math::ExpOp>(b.make<arith::SubFOp>(mb, l));
         Value wide = b.castTo(root, acc);
-        Value full = b.make<arith::MulFOp>(wide, b.broadcast(factor, 0, tile.clone(acc)));
-        SmallPtrSet<Operation *, 2> own{full.getDefiningOp(), wide.getDefiningOp()};
+        Value full = b.make<arith::MulFOp>(
+            wide, b.broadcast(factor, 0, tile.clone(acc)));
+        SmallPtrSet<Operation *, 2> own{full.getDefiningOp(),
+                                        wide.getDefiningOp()};
         // Readers that widen the tile take the product before it is rounded.
         SmallVector<Operation *> replaced;
         for (Operation *user : root.getUsers())
-          if (auto ext = dyn_cast<arith::ExtFOp>(user); ext && !own.contains(ext)) {
+          if (auto ext = dyn_cast<arith::ExtFOp>(user);
+              ext && !own.contains(ext)) {
             ext.replaceAllUsesWith(full);
             replaced.push_back(ext);
           }
@@ -376,7 +396,9 @@ struct FuseOnlineSoftmaxPass
       return load.getTile();
     SmallPtrSet<Operation *, 8> closed{load};
     for (Operation *op = load->getNextNode(); op; op = op->getNextNode()) {
-      if (llvm::none_of(op->getOperands(), [&](Value v) { return closed.contains(v.getDefiningOp()); }))
+      if (llvm::none_of(op->getOperands(), [&](Value v) {
+            return closed.contains(v.getDefiningOp());
+          }))
         continue;
       closed.insert(op);
       if (isa<arith::SelectOp>(op))

@@ -25,7 +25,8 @@ namespace fathom {
 namespace {
 constexpr StringLiteral kName = "fa-fuse-p-recompute";
 
-struct FusePRecomputePass : public fathom::impl::FusePRecomputePassBase<FusePRecomputePass> {
+struct FusePRecomputePass
+    : public fathom::impl::FusePRecomputePassBase<FusePRecomputePass> {
   using FusePRecomputePassBase::FusePRecomputePassBase;
 
   void runOnOperation() override {
@@ -82,7 +83,8 @@ struct FusePRecomputePass : public fathom::impl::FusePRecomputePassBase<FusePRec
       Value x = cloneSlice(b, s.x, map);
       Value l = loadLse(b, s, map);
       auto type = cast<RankedTensorType>(x.getType());
-      Value shift = b.broadcast(b.guard(l, -std::numeric_limits<double>::infinity(), 0), 0, type);
+      Value shift = b.broadcast(
+          b.guard(l, -std::numeric_limits<double>::infinity(), 0), 0, type);
       Value p = b.make<math::ExpOp>(b.make<arith::SubFOp>(x, shift));
       replaceStored(b, load, p);
       passed(load, kName, "P is rebuilt as exp(S - L)");
@@ -92,13 +94,16 @@ struct FusePRecomputePass : public fathom::impl::FusePRecomputePassBase<FusePRec
 
   /// Users that widen the stored value take `v` as it is, before rounding.
   static void replaceStored(TileBuilder &b, LoadOp load, Value v) {
-    for (Operation *user : llvm::make_early_inc_range(load.getTile().getUsers()))
-      if (auto ext = dyn_cast<arith::ExtFOp>(user); ext && ext.getType() == v.getType()) {
+    for (Operation *user :
+         llvm::make_early_inc_range(load.getTile().getUsers()))
+      if (auto ext = dyn_cast<arith::ExtFOp>(user);
+          ext && ext.getType() == v.getType()) {
         ext.replaceAllUsesWith(v);
         ext.erase();
       }
     if (!load.getTile().use_empty())
-      load.getTile().replaceAllUsesWith(b.castTo(v, load.getTile().getType().getElementType()));
+      load.getTile().replaceAllUsesWith(
+          b.castTo(v, load.getTile().getType().getElementType()));
   }
 
   /// S and X never cross to the backward: their tiles are computed again.
@@ -109,7 +114,8 @@ struct FusePRecomputePass : public fathom::impl::FusePRecomputePassBase<FusePRec
       if (!store || l.getTile().getType().getRank() != 2)
         return false;
       auto from = dyn_cast<NestOp>(store->getParentOp());
-      return from && !llvm::is_contained(nests, from) && !matchExp(store.getTile());
+      return from && !llvm::is_contained(nests, from) &&
+             !matchExp(store.getTile());
     };
     for (NestOp nest : nests) {
       SmallVector<LoadOp> loads;
@@ -141,12 +147,15 @@ struct FusePRecomputePass : public fathom::impl::FusePRecomputePassBase<FusePRec
     auto alloc = old.getDefiningOp<memref::AllocOp>();
     TileBuilder top(OpBuilder(alloc), alloc.getLoc());
     Value codes = top.make<memref::AllocOp>(
-        MemRefType::get(type.getShape(), b.getI8Type()), alloc.getDynamicSizes());
+        MemRefType::get(type.getShape(), b.getI8Type()),
+        alloc.getDynamicSizes());
     // The output nest multiplies exact P: it keeps the old buffer.
-    SmallVector<NestOp> nests = backwardNests(s.p->getParentOfType<func::FuncOp>());
+    SmallVector<NestOp> nests =
+        backwardNests(s.p->getParentOfType<func::FuncOp>());
     Value p = s.div.getResult();
     auto tile = cast<RankedTensorType>(p.getType());
-    Value c = b.make<arith::MulFOp>(b.make<math::Log2Op>(p), b.constant(tile, -8));
+    Value c =
+        b.make<arith::MulFOp>(b.make<math::Log2Op>(p), b.constant(tile, -8));
     c = b.make<arith::AddFOp>(c, b.constant(tile, 0.5));
     c = b.make<arith::MinNumFOp>(c, b.constant(tile, 255));
     c = b.make<arith::MaxNumFOp>(c, b.constant(tile, 0));
@@ -159,8 +168,10 @@ struct FusePRecomputePass : public fathom::impl::FusePRecomputePassBase<FusePRec
       Value code = at.load(codes, load.getIndices(), load.getLimits(),
                            load.getTile().getType().getShape());
       Value f = at.make<arith::UIToFPOp>(tile, code);
-      Value e = at.make<math::Exp2Op>(at.make<arith::MulFOp>(f, at.constant(tile, -0.125)));
-      Value none = at.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, f, at.constant(tile, 255));
+      Value e = at.make<math::Exp2Op>(
+          at.make<arith::MulFOp>(f, at.constant(tile, -0.125)));
+      Value none = at.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, f,
+                                          at.constant(tile, 255));
       Value v = at.make<arith::SelectOp>(none, at.constant(tile, 0), e);
       replaceStored(at, load, v);
       load.erase();

@@ -53,7 +53,8 @@ struct RowDot {
 
 std::optional<RowDot> matchRowDot(NestOp nest) {
   scf::ForOp loop = onlyLoop(nest);
-  if (!loop || loop.getNumRegionIterArgs() != 1 || floatConstant(loop.getInitArgs()[0]) != 0.0)
+  if (!loop || loop.getNumRegionIterArgs() != 1 ||
+      floatConstant(loop.getInitArgs()[0]) != 0.0)
     return std::nullopt;
   auto [a, c] = matchBinary<arith::AddFOp>(loop.getYieldedValues()[0]);
   if (!a)
@@ -61,8 +62,8 @@ std::optional<RowDot> matchRowDot(NestOp nest) {
   if (c == loop.getRegionIterArg(0))
     std::swap(a, c);
   auto reduce = c.getDefiningOp<ReduceOp>();
-  if (a != loop.getRegionIterArg(0) || !reduce || reduce.getKind() != ReduceKind::add ||
-      reduce.getDim() != 1)
+  if (a != loop.getRegionIterArg(0) || !reduce ||
+      reduce.getKind() != ReduceKind::add || reduce.getDim() != 1)
     return std::nullopt;
   auto [x, y] = matchBinary<arith::MulFOp>(reduce.getTile());
   if (!x)
@@ -83,11 +84,13 @@ struct HoistDPreprocessPass
           continue;
         std::string why;
         // Either factor may be P: the one that some nest multiplies with V.
-        bool done = rewrite(func, nest, *row, why) ||
-                    rewrite(func, nest, RowDot{row->loop, row->dp, row->p}, why);
+        bool done =
+            rewrite(func, nest, *row, why) ||
+            rewrite(func, nest, RowDot{row->loop, row->dp, row->p}, why);
         if (done) {
           any = true;
-          passed(nest, "fa-hoist-d-preprocess", "rowsum(P o dP) is now rowsum(dO o O)");
+          passed(nest, "fa-hoist-d-preprocess",
+                 "rowsum(P o dP) is now rowsum(dO o O)");
         } else {
           missed(nest, "fa-hoist-d-preprocess", why);
         }
@@ -95,7 +98,8 @@ struct HoistDPreprocessPass
       if (any)
         tidyNests(func);
       else
-        missed(func, "fa-hoist-d-preprocess", "no nest sums rows of a product over keys");
+        missed(func, "fa-hoist-d-preprocess",
+               "no nest sums rows of a product over keys");
     }
   }
 
@@ -115,7 +119,8 @@ struct HoistDPreprocessPass
 
     for (auto other : func.getOps<NestOp>()) {
       scf::ForOp loop = onlyLoop(other);
-      if (!loop || loop.getNumRegionIterArgs() != 1 || !other->isBeforeInBlock(nest))
+      if (!loop || loop.getNumRegionIterArgs() != 1 ||
+          !other->isBeforeInBlock(nest))
         continue;
       auto pv = loop.getYieldedValues()[0].getDefiningOp<DotOp>();
       auto p = pv ? stripCasts(pv.getA()).getDefiningOp<LoadOp>() : LoadOp();
@@ -141,8 +146,10 @@ struct HoistDPreprocessPass
       }
       if (!sameValues(v2->getOperands(), map, v->getOperands(), dp->map) ||
           !sameValues(p->getOperands(), map, rowP->getOperands(), none) ||
-          !sameValue(loop.getLowerBound(), map, row.loop.getLowerBound(), none) ||
-          !sameValue(loop.getUpperBound(), map, row.loop.getUpperBound(), none) ||
+          !sameValue(loop.getLowerBound(), map, row.loop.getLowerBound(),
+                     none) ||
+          !sameValue(loop.getUpperBound(), map, row.loop.getUpperBound(),
+                     none) ||
           !sameValue(loop.getStep(), map, row.loop.getStep(), none)) {
         why = "P V runs over other keys or another V than dO V^T";
         continue;
@@ -159,8 +166,9 @@ struct HoistDPreprocessPass
         indices.push_back(cloneSlice(b, i, map));
       for (Value l : store.getLimits())
         limits.push_back(cloneSlice(b, l, map));
-      Value o = b.load(store.getBuffer(), indices, limits,
-                       cast<RankedTensorType>(store.getTile().getType()).getShape());
+      Value o =
+          b.load(store.getBuffer(), indices, limits,
+                 cast<RankedTensorType>(store.getTile().getType()).getShape());
       Type acc = getElementTypeOrSelf(row.loop.getResult(0).getType());
       Value t = b.make<arith::MulFOp>(b.castTo(g, acc), b.castTo(o, acc));
       row.loop.getResult(0).replaceAllUsesWith(b.reduce(ReduceKind::add, t, 1));

@@ -27,17 +27,18 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 /// tensors hold a sequence per batch entry; packed ones hold all sequences in
 /// one, from `qBase` and `kBase` on.
 struct Sequence {
-  Value b;              // index into the tensors' first dim
-  Value sq, sk;         // lengths
-  Value qBase, kBase;   // first row in the tensors
-  Value qEnd, kEnd;     // last row + 1 in the tensors
+  Value b;            // index into the tensors' first dim
+  Value sq, sk;       // lengths
+  Value qBase, kBase; // first row in the tensors
+  Value qEnd, kEnd;   // last row + 1 in the tensors
 };
 
 class Tiler {
 public:
-  Tiler(func::FuncOp func, AttentionOp fwd, AttentionGradOp bwd, ScheduleAttr schedule)
-      : func(func), fwd(fwd), bwd(bwd), bm(schedule.getBlockM()), bn(schedule.getBlockN()),
-        acc(fwd.getAccType()),
+  Tiler(func::FuncOp func, AttentionOp fwd, AttentionGradOp bwd,
+        ScheduleAttr schedule)
+      : func(func), fwd(fwd), bwd(bwd), bm(schedule.getBlockM()),
+        bn(schedule.getBlockN()), acc(fwd.getAccType()),
         dtype(cast<RankedTensorType>(fwd.getQ().getType()).getElementType()),
         d(fwd.getHeadDimQK()), dv(fwd.getHeadDimV()), group(fwd.getGroup()),
         packed(fwd.isPacked()), scale(fwd.getScale()->convertToDouble()),
@@ -97,13 +98,16 @@ private:
     auto tensor = dyn_cast<RankedTensorType>(t);
     if (!tensor)
       return t;
-    return stridedType(SmallVector<int64_t>(tensor.getRank(), ShapedType::kDynamic),
-                       tensor.getElementType());
+    return stridedType(
+        SmallVector<int64_t>(tensor.getRank(), ShapedType::kDynamic),
+        tensor.getElementType());
   }
 
   void makeFunction() {
     int64_t dyn = ShapedType::kDynamic;
-    auto heads = [&](int64_t dim) { return stridedType({dyn, dyn, dyn, dim}, dtype); };
+    auto heads = [&](int64_t dim) {
+      return stridedType({dyn, dyn, dyn, dim}, dtype);
+    };
     auto rows = stridedType({dyn, dyn, dyn}, acc);
     // The logical type of every tensor of the instance.
     DenseMap<Value, Type> types;
@@ -157,7 +161,8 @@ private:
       dQ = out[2];
       dK = out[3];
       dV = out[4];
-      dCaptures = llvm::to_vector(llvm::map_range(out.drop_front(5), [](BlockArgument a) { return Value(a); }));
+      dCaptures = llvm::to_vector(llvm::map_range(
+          out.drop_front(5), [](BlockArgument a) { return Value(a); }));
     }
   }
 
@@ -192,8 +197,9 @@ private:
   /// A buffer of whole tiles, one per (b, h, i block, j block).
   Value square(Type element) {
     int64_t dyn = ShapedType::kDynamic;
-    return b.make<memref::AllocOp>(MemRefType::get({dyn, dyn, dyn, dyn}, element),
-                                   ValueRange{B, Hq, paddedSq, paddedSk});
+    return b.make<memref::AllocOp>(
+        MemRefType::get({dyn, dyn, dyn, dyn}, element),
+        ValueRange{B, Hq, paddedSq, paddedSk});
   }
   Value rowBuffer() {
     int64_t dyn = ShapedType::kDynamic;
@@ -205,7 +211,8 @@ private:
     if (!packed)
       return {batch, maxSq, maxSk, Value(), Value(), maxSq, maxSk};
     auto at = [&](Value cu, Value i) -> Value {
-      return b.make<arith::IndexCastOp>(b.getIndexType(), b.make<memref::LoadOp>(cu, i));
+      return b.make<arith::IndexCastOp>(b.getIndexType(),
+                                        b.make<memref::LoadOp>(cu, i));
     };
     Value next = b.add(batch, b.index(1));
     Sequence s;
@@ -239,7 +246,8 @@ private:
   Value loadSquare(Value buffer, Value batch, Value h, Value i, Value j) {
     return b.load(buffer, {batch, h, i, j}, {paddedSq, paddedSk}, {bm, bn});
   }
-  void storeSquare(Value tile, Value buffer, Value batch, Value h, Value i, Value j) {
+  void storeSquare(Value tile, Value buffer, Value batch, Value h, Value i,
+                   Value j) {
     b.store(tile, buffer, {batch, h, i, j}, {paddedSq, paddedSk});
   }
   Value loadRow(Value buffer, Value batch, Value h, Value i) {
@@ -249,30 +257,39 @@ private:
     b.store(tile, buffer, {batch, h, i}, {paddedSq});
   }
 
-  RankedTensorType squareTile(Type element) { return tileOf({bm, bn}, element); }
-  Value perRow(Value rowTile) { return b.broadcast(rowTile, 0, squareTile(acc)); }
-  Value zeros(int64_t rows, int64_t cols) { return b.constant(tileOf({rows, cols}, acc), 0); }
+  RankedTensorType squareTile(Type element) {
+    return tileOf({bm, bn}, element);
+  }
+  Value perRow(Value rowTile) {
+    return b.broadcast(rowTile, 0, squareTile(acc));
+  }
+  Value zeros(int64_t rows, int64_t cols) {
+    return b.constant(tileOf({rows, cols}, acc), 0);
+  }
   Value kvHead(Value h) {
-    return group == 1 ? h : b.make<arith::DivUIOp>(h, b.index(group)).getResult();
+    return group == 1 ? h
+                      : b.make<arith::DivUIOp>(h, b.index(group)).getResult();
   }
   Value scaled(Value t) {
     return scale == 1 ? t
-                      : b.make<arith::MulFOp>(t, b.constant(t.getType(), scale)).getResult();
+                      : b.make<arith::MulFOp>(t, b.constant(t.getType(), scale))
+                            .getResult();
   }
 
   //===--------------------------------------------------------------------===//
   // Nests
   //===--------------------------------------------------------------------===//
 
-  void nest(StringRef label, ValueRange bounds, ArrayRef<int64_t> steps, int64_t parallel,
-            function_ref<void(ValueRange)> body) {
+  void nest(StringRef label, ValueRange bounds, ArrayRef<int64_t> steps,
+            int64_t parallel, function_ref<void(ValueRange)> body) {
     auto n = b.make<NestOp>(label, bounds, steps, parallel);
     OpBuilder::InsertionGuard g(b);
     b.setInsertionPointToStart(n.getBlock());
     body(n.getBlock()->getArguments());
   }
   /// One item per (b, h, i block, j block).
-  void squareNest(StringRef label, function_ref<void(Value, Value, Value, Value)> body) {
+  void squareNest(StringRef label,
+                  function_ref<void(Value, Value, Value, Value)> body) {
     nest(label, {B, Hq, maxSq, maxSk}, {1, 1, bm, bn}, 4,
          [&](ValueRange iv) { body(iv[0], iv[1], iv[2], iv[3]); });
   }
@@ -283,9 +300,11 @@ private:
   }
   /// One item per (b, KV head, j block); `term` adds the part of one query
   /// head and i block.
-  void keyNest(StringRef label, int64_t cols,
-               function_ref<Value(const Sequence &, Value, Value, Value, Value, Value)> term,
-               function_ref<void(const Sequence &, Value, Value, Value)> finish) {
+  void keyNest(
+      StringRef label, int64_t cols,
+      function_ref<Value(const Sequence &, Value, Value, Value, Value, Value)>
+          term,
+      function_ref<void(const Sequence &, Value, Value, Value)> finish) {
     nest(label, {B, Hkv, maxSk}, {1, 1, bn}, 3, [&](ValueRange iv) {
       Value batch = iv[0], hk = iv[1], j = iv[2];
       Sequence s = sequence(batch);
@@ -323,7 +342,8 @@ private:
   }
 
   /// The region's arguments for one tile: captures, then `scores`, b, h, i, j.
-  SmallVector<Value> regionArgs(ValueRange scores, Value batch, Value h, Value i, Value j) {
+  SmallVector<Value> regionArgs(ValueRange scores, Value batch, Value h,
+                                Value i, Value j) {
     SmallVector<Value> args(captures);
     args.append(scores.begin(), scores.end());
     args.append({batch, h, position(i, 0), position(j, 1)});
@@ -337,14 +357,17 @@ private:
   /// True where the entry exists and the mask region says visible.
   Value visible(const Sequence &s, Value batch, Value h, Value i, Value j) {
     auto below = [&](Value pos, Value end) -> Value {
-      return b.make<arith::CmpIOp>(arith::CmpIPredicate::slt, pos,
-                                   b.broadcast(end, 0, squareTile(b.getIndexType())));
+      return b.make<arith::CmpIOp>(
+          arith::CmpIPredicate::slt, pos,
+          b.broadcast(end, 0, squareTile(b.getIndexType())));
     };
-    Value vis = b.make<arith::AndIOp>(below(position(i, 0), s.sq), below(position(j, 1), s.sk));
+    Value vis = b.make<arith::AndIOp>(below(position(i, 0), s.sq),
+                                      below(position(j, 1), s.sk));
     if (!fwd.getMask().empty()) {
-      Value m = inlineOnTiles(b, fwd.getMask(), regionArgs({}, batch, h, i, j), {bm, bn}, s.sq,
-                              s.sk)[0];
-      vis = b.make<arith::AndIOp>(vis, b.broadcast(m, 0, squareTile(b.getI1Type())));
+      Value m = inlineOnTiles(b, fwd.getMask(), regionArgs({}, batch, h, i, j),
+                              {bm, bn}, s.sq, s.sk)[0];
+      vis = b.make<arith::AndIOp>(vis,
+                                  b.broadcast(m, 0, squareTile(b.getI1Type())));
     }
     return vis;
   }
@@ -355,8 +378,8 @@ private:
       Sequence s = sequence(batch);
       Value x = loadSquare(S, batch, h, i, j);
       if (!fwd.getScore().empty()) {
-        x = inlineOnTiles(b, fwd.getScore(), regionArgs(x, batch, h, i, j), {bm, bn}, s.sq,
-                          s.sk)[0];
+        x = inlineOnTiles(b, fwd.getScore(), regionArgs(x, batch, h, i, j),
+                          {bm, bn}, s.sq, s.sk)[0];
         x = b.broadcast(x, 0, squareTile(acc));
       }
       x = b.make<arith::SelectOp>(visible(s, batch, h, i, j), x,
@@ -381,7 +404,8 @@ private:
 
   /// exp(X - m), 0 for hidden entries also in rows without a visible key.
   Value shiftedExp(Value x, Value m) {
-    return b.make<math::ExpOp>(b.make<arith::SubFOp>(x, perRow(b.guard(m, -kInf, 0))));
+    return b.make<math::ExpOp>(
+        b.make<arith::SubFOp>(x, perRow(b.guard(m, -kInf, 0))));
   }
 
   /// Lsum = sum_j exp(X - M)
@@ -392,7 +416,8 @@ private:
       auto f = b.loop(s.sk, bn, b.constant(tileOf({bm}, acc), 0),
                       [&](Value j, ValueRange c) -> SmallVector<Value> {
                         Value p = shiftedExp(loadSquare(X, batch, h, i, j), m);
-                        return {b.make<arith::AddFOp>(c[0], b.reduce(ReduceKind::add, p, 1))};
+                        return {b.make<arith::AddFOp>(
+                            c[0], b.reduce(ReduceKind::add, p, 1))};
                       });
       storeRow(f.getResult(0), Lsum, batch, h, i);
     });
@@ -424,11 +449,13 @@ private:
     rowNest("output", [&](Value batch, Value h, Value i) {
       Sequence s = sequence(batch);
       Value hk = kvHead(h);
-      auto f = b.loop(s.sk, bn, zeros(bm, dv), [&](Value j, ValueRange c) -> SmallVector<Value> {
-        Value p = loadSquare(P, batch, h, i, j);
-        return {b.dot(p, loadV(s, hk, j), c[0])};
-      });
-      b.store(b.castTo(f.getResult(0), dtype), o, {s.b, h, row(s.qBase, i), zero}, {s.qEnd, cDv});
+      auto f = b.loop(s.sk, bn, zeros(bm, dv),
+                      [&](Value j, ValueRange c) -> SmallVector<Value> {
+                        Value p = loadSquare(P, batch, h, i, j);
+                        return {b.dot(p, loadV(s, hk, j), c[0])};
+                      });
+      b.store(b.castTo(f.getResult(0), dtype), o,
+              {s.b, h, row(s.qBase, i), zero}, {s.qEnd, cDv});
     });
   }
 
@@ -436,12 +463,14 @@ private:
   void dvNest() {
     keyNest(
         "dv", dv,
-        [&](const Sequence &s, Value batch, Value h, Value i, Value j, Value sum) -> Value {
+        [&](const Sequence &s, Value batch, Value h, Value i, Value j,
+            Value sum) -> Value {
           Value pt = b.transpose(loadSquare(P, batch, h, i, j));
           return b.dot(pt, loadDO(s, h, i), sum);
         },
         [&](const Sequence &s, Value hk, Value j, Value sum) {
-          b.store(b.castTo(sum, dtype), dV, {s.b, hk, row(s.kBase, j), zero}, {s.kEnd, cDv});
+          b.store(b.castTo(sum, dtype), dV, {s.b, hk, row(s.kBase, j), zero},
+                  {s.kEnd, cDv});
         });
   }
 
@@ -459,12 +488,14 @@ private:
   void deltaNest() {
     rowNest("delta", [&](Value batch, Value h, Value i) {
       Sequence s = sequence(batch);
-      auto f = b.loop(s.sk, bn, b.constant(tileOf({bm}, acc), 0),
-                      [&](Value j, ValueRange c) -> SmallVector<Value> {
-                        Value p = b.castTo(loadSquare(P, batch, h, i, j), acc);
-                        Value t = b.make<arith::MulFOp>(p, loadSquare(dP, batch, h, i, j));
-                        return {b.make<arith::AddFOp>(c[0], b.reduce(ReduceKind::add, t, 1))};
-                      });
+      auto f = b.loop(
+          s.sk, bn, b.constant(tileOf({bm}, acc), 0),
+          [&](Value j, ValueRange c) -> SmallVector<Value> {
+            Value p = b.castTo(loadSquare(P, batch, h, i, j), acc);
+            Value t = b.make<arith::MulFOp>(p, loadSquare(dP, batch, h, i, j));
+            return {
+                b.make<arith::AddFOp>(c[0], b.reduce(ReduceKind::add, t, 1))};
+          });
       Value sum = f.getResult(0);
       if (dLse)
         sum = b.make<arith::SubFOp>(
@@ -488,8 +519,9 @@ private:
       Value t = gradientOfX(batch, h, i, j);
       if (!bwd.getDscore().empty()) {
         Value raw = loadSquare(S, batch, h, i, j);
-        t = inlineOnTiles(b, bwd.getDscore(), regionArgs({raw, t}, batch, h, i, j), {bm, bn},
-                          s.sq, s.sk)[0];
+        t = inlineOnTiles(b, bwd.getDscore(),
+                          regionArgs({raw, t}, batch, h, i, j), {bm, bn}, s.sq,
+                          s.sk)[0];
         t = b.broadcast(t, 0, squareTile(acc));
       }
       t = b.make<arith::SelectOp>(visible(s, batch, h, i, j), t,
@@ -503,12 +535,13 @@ private:
     rowNest("dq", [&](Value batch, Value h, Value i) {
       Sequence s = sequence(batch);
       Value hk = kvHead(h);
-      auto f = b.loop(s.sk, bn, zeros(bm, d), [&](Value j, ValueRange c) -> SmallVector<Value> {
-        Value t = loadSquare(dS, batch, h, i, j);
-        return {b.dot(t, loadK(s, hk, j), c[0])};
-      });
-      b.store(b.castTo(scaled(f.getResult(0)), dtype), dQ, {s.b, h, row(s.qBase, i), zero},
-              {s.qEnd, cD});
+      auto f = b.loop(s.sk, bn, zeros(bm, d),
+                      [&](Value j, ValueRange c) -> SmallVector<Value> {
+                        Value t = loadSquare(dS, batch, h, i, j);
+                        return {b.dot(t, loadK(s, hk, j), c[0])};
+                      });
+      b.store(b.castTo(scaled(f.getResult(0)), dtype), dQ,
+              {s.b, h, row(s.qBase, i), zero}, {s.qEnd, cD});
     });
   }
 
@@ -516,13 +549,14 @@ private:
   void dkNest() {
     keyNest(
         "dk", d,
-        [&](const Sequence &s, Value batch, Value h, Value i, Value j, Value sum) -> Value {
+        [&](const Sequence &s, Value batch, Value h, Value i, Value j,
+            Value sum) -> Value {
           Value t = b.transpose(loadSquare(dS, batch, h, i, j));
           return b.dot(t, loadQ(s, h, i), sum);
         },
         [&](const Sequence &s, Value hk, Value j, Value sum) {
-          b.store(b.castTo(scaled(sum), dtype), dK, {s.b, hk, row(s.kBase, j), zero},
-                  {s.kEnd, cD});
+          b.store(b.castTo(scaled(sum), dtype), dK,
+                  {s.b, hk, row(s.kBase, j), zero}, {s.kEnd, cD});
         });
   }
 
@@ -572,42 +606,49 @@ private:
       bounds.push_back(sizes[dim]);
       steps.push_back(blocks[dim]);
     }
-    nest("captured_gradient", bounds, steps, llvm::count(owned, true), [&](ValueRange iv) {
-      SmallVector<Value> at(4);
-      for (auto [n, dim] : llvm::enumerate(order))
-        at[dim] = iv[n];
-      Sequence s = sequence(at[0]);
-      auto tile = [&] { captureGradTile(capture, gradient, s, at[0], at[1], at[2], at[3]); };
-      auto over = [&](int dim, Value end, function_ref<void()> body) {
-        if (owned[dim])
-          return body();
-        b.loop(end, blocks[dim], {}, [&](Value iv, ValueRange) -> SmallVector<Value> {
-          at[dim] = iv;
-          body();
-          return {};
-        });
-      };
-      over(2, s.sq, [&] { over(3, s.sk, tile); });
-    });
+    nest("captured_gradient", bounds, steps, llvm::count(owned, true),
+         [&](ValueRange iv) {
+           SmallVector<Value> at(4);
+           for (auto [n, dim] : llvm::enumerate(order))
+             at[dim] = iv[n];
+           Sequence s = sequence(at[0]);
+           auto tile = [&] {
+             captureGradTile(capture, gradient, s, at[0], at[1], at[2], at[3]);
+           };
+           auto over = [&](int dim, Value end, function_ref<void()> body) {
+             if (owned[dim])
+               return body();
+             b.loop(end, blocks[dim], {},
+                    [&](Value iv, ValueRange) -> SmallVector<Value> {
+                      at[dim] = iv;
+                      body();
+                      return {};
+                    });
+           };
+           over(2, s.sq, [&] { over(3, s.sk, tile); });
+         });
   }
 
-  void captureGradTile(int64_t capture, Value gradient, const Sequence &s, Value batch, Value h,
-                       Value i, Value j) {
+  void captureGradTile(int64_t capture, Value gradient, const Sequence &s,
+                       Value batch, Value h, Value i, Value j) {
     Value t = gradientOfX(batch, h, i, j);
     Value vis = visible(s, batch, h, i, j);
     Value raw = loadSquare(S, batch, h, i, j);
-    inlineOnTiles(b, bwd.getDscore(), regionArgs({raw, t}, batch, h, i, j), {bm, bn}, s.sq, s.sk,
-                  [&](ContributeOp c, Value value, ValueRange indices) {
-                    if (cast<BlockArgument>(c.getTarget()).getArgNumber() == capture)
-                      contribute(value, vis, gradient, indices);
-                  });
+    inlineOnTiles(
+        b, bwd.getDscore(), regionArgs({raw, t}, batch, h, i, j), {bm, bn},
+        s.sq, s.sk, [&](ContributeOp c, Value value, ValueRange indices) {
+          if (cast<BlockArgument>(c.getTarget()).getArgNumber() == capture)
+            contribute(value, vis, gradient, indices);
+        });
   }
 
   void contribute(Value value, Value vis, Value gradient, ValueRange indices) {
     value = b.castTo(value, acc);
     value = b.broadcast(value, 0, squareTile(acc));
     value = b.make<arith::SelectOp>(vis, value, b.constant(squareTile(acc), 0));
-    if (llvm::any_of(indices, [](Value v) { return isa<RankedTensorType>(v.getType()); })) {
+    if (llvm::any_of(indices, [](Value v) {
+          return isa<RankedTensorType>(v.getType());
+        })) {
       b.make<ScatterAddOp>(AccumulateMode::plain, value, gradient, indices);
       return;
     }
@@ -615,11 +656,12 @@ private:
     SmallVector<Value> at(indices);
     if (at.empty())
       at.push_back(zero);
-    Value sum = b.reduce(ReduceKind::add, b.reduce(ReduceKind::add, value, 1), 0);
+    Value sum =
+        b.reduce(ReduceKind::add, b.reduce(ReduceKind::add, value, 1), 0);
     Value one = b.broadcast(sum, 0, tileOf({1}, acc));
     b.make<AccumulateOp>(AccumulateMode::plain, one, gradient, at,
-                         ValueRange{b.add(at.back(), b.index(1))}, Value(), Value(),
-                         ValueRange{});
+                         ValueRange{b.add(at.back(), b.index(1))}, Value(),
+                         Value(), ValueRange{});
   }
 
   void zeroNest(Value buffer) {
@@ -639,26 +681,30 @@ struct TilePass : public fathom::impl::TilePassBase<TilePass> {
   using TilePassBase::TilePassBase;
 
   void runOnOperation() override {
-    for (auto func : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+    for (auto func :
+         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       SmallVector<AttentionOp> fwd(func.getOps<AttentionOp>());
       SmallVector<AttentionGradOp> bwd(func.getOps<AttentionGradOp>());
       if (fwd.empty())
         continue;
       if (fwd.size() > 1 || bwd.size() > 1) {
-        func.emitOpError("expected one fa.attention and at most one fa.attention_grad in a "
-                         "function, got ")
+        func.emitOpError(
+            "expected one fa.attention and at most one fa.attention_grad in a "
+            "function, got ")
             << fwd.size() << " and " << bwd.size();
         return signalPassFailure();
       }
       auto schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttr);
       if (!schedule) {
-        func.emitOpError("expected the attribute 'fa.schedule'; run fa-select-schedule first");
+        func.emitOpError("expected the attribute 'fa.schedule'; run "
+                         "fa-select-schedule first");
         return signalPassFailure();
       }
       AttentionOp op = fwd[0];
-      if (op.getCausal() || op.getWindowLeft() || op.getWindowRight() || op.getSoftcap() ||
-          op.getAlibi() || !op.getScale()) {
-        op.emitOpError("expected a normalized variant; run fa-normalize-variant first");
+      if (op.getCausal() || op.getWindowLeft() || op.getWindowRight() ||
+          op.getSoftcap() || op.getAlibi() || !op.getScale()) {
+        op.emitOpError(
+            "expected a normalized variant; run fa-normalize-variant first");
         return signalPassFailure();
       }
       if (!checkOperands(func, op, bwd.empty() ? AttentionGradOp() : bwd[0]))
@@ -672,7 +718,8 @@ struct TilePass : public fathom::impl::TilePassBase<TilePass> {
   bool checkOperands(func::FuncOp func, AttentionOp fwd, AttentionGradOp bwd) {
     for (Operation &op : func.getBody().front())
       if (&op != fwd && &op != bwd && !isa<func::ReturnOp>(op)) {
-        op.emitOpError("expected only fa.attention and fa.attention_grad beside it in a function "
+        op.emitOpError("expected only fa.attention and fa.attention_grad "
+                       "beside it in a function "
                        "to be tiled");
         return false;
       }
@@ -684,7 +731,8 @@ struct TilePass : public fathom::impl::TilePassBase<TilePass> {
     SmallVector<Value> results(fwd->getResults());
     if (bwd)
       llvm::append_range(results, bwd->getResults());
-    if (!llvm::equal(func.getBody().front().getTerminator()->getOperands(), results)) {
+    if (!llvm::equal(func.getBody().front().getTerminator()->getOperands(),
+                     results)) {
       func.emitOpError("expected it to return all results of fa.attention and "
                        "fa.attention_grad, in order");
       return false;

@@ -4,9 +4,9 @@
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Dominance.h"
+#include "mlir/IR/Iterators.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/IR/Iterators.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/CSE.h"
@@ -26,7 +26,9 @@ Value TileBuilder::ceilDiv(Value a, int64_t b) {
   return make<arith::DivUIOp>(add(a, index(b - 1)), index(b));
 }
 
-Value TileBuilder::roundUp(Value a, int64_t b) { return mul(ceilDiv(a, b), index(b)); }
+Value TileBuilder::roundUp(Value a, int64_t b) {
+  return mul(ceilDiv(a, b), index(b));
+}
 
 Value TileBuilder::constant(Type type, double v) {
   auto element = cast<FloatType>(getElementTypeOrSelf(type));
@@ -60,7 +62,9 @@ Value TileBuilder::castTo(Value v, Type element) {
 Value TileBuilder::transpose(Value t) {
   auto type = cast<RankedTensorType>(t.getType());
   return make<TransposeOp>(
-      RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType()), t);
+      RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)},
+                            type.getElementType()),
+      t);
 }
 
 Value TileBuilder::load(Value buffer, ValueRange indices, ValueRange limits,
@@ -69,7 +73,8 @@ Value TileBuilder::load(Value buffer, ValueRange indices, ValueRange limits,
   return make<LoadOp>(tileOf(shape, element), buffer, indices, limits);
 }
 
-void TileBuilder::store(Value tile, Value buffer, ValueRange indices, ValueRange limits) {
+void TileBuilder::store(Value tile, Value buffer, ValueRange indices,
+                        ValueRange limits) {
   make<StoreOp>(tile, buffer, indices, limits);
 }
 
@@ -82,28 +87,31 @@ Value TileBuilder::reduce(ReduceKind kind, Value tile, int64_t dim) {
 }
 
 Value TileBuilder::guard(Value x, double bad, double fill) {
-  Value isBad =
-      make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, x, constant(x.getType(), bad));
+  Value isBad = make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, x,
+                                    constant(x.getType(), bad));
   return make<arith::SelectOp>(isBad, constant(x.getType(), fill), x);
 }
 
-scf::ForOp TileBuilder::loop(Value end, int64_t step, ValueRange init,
-                             function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+scf::ForOp
+TileBuilder::loop(Value end, int64_t step, ValueRange init,
+                  function_ref<SmallVector<Value>(Value, ValueRange)> body) {
   Value zero = index(0), s = index(step);
-  auto f = make<scf::ForOp>(zero, end, s, init, [&](OpBuilder &b, Location l, Value iv, ValueRange carried) {
-    OpBuilder::InsertionGuard g(*this);
-    setInsertionPointToEnd(b.getInsertionBlock());
-    SmallVector<Value> next = body(iv, carried);
-    make<scf::YieldOp>(next);
-  });
+  auto f = make<scf::ForOp>(
+      zero, end, s, init,
+      [&](OpBuilder &b, Location l, Value iv, ValueRange carried) {
+        OpBuilder::InsertionGuard g(*this);
+        setInsertionPointToEnd(b.getInsertionBlock());
+        SmallVector<Value> next = body(iv, carried);
+        make<scf::YieldOp>(next);
+      });
   return f;
 }
 
 MemRefType fathom::stridedType(ArrayRef<int64_t> shape, Type element) {
   SmallVector<int64_t> strides(shape.size(), ShapedType::kDynamic);
-  return MemRefType::get(
-      shape, element,
-      StridedLayoutAttr::get(element.getContext(), ShapedType::kDynamic, strides));
+  return MemRefType::get(shape, element,
+                         StridedLayoutAttr::get(element.getContext(),
+                                                ShapedType::kDynamic, strides));
 }
 
 namespace {
@@ -118,10 +126,11 @@ Value integer(TileBuilder &b, Type type, int64_t n) {
 /// Regions are stated for rows and keys that exist; tiles also hold others, at
 /// which a divisor may be 0 and a division end the program. Clones the integer
 /// division `op` so that what is divided by 0 gives 0.
-Operation *cloneDivision(TileBuilder &b, Operation &op, IRMapping &map, Type result) {
+Operation *cloneDivision(TileBuilder &b, Operation &op, IRMapping &map,
+                         Type result) {
   APInt known;
-  bool safe = matchPattern(op.getOperand(1), m_ConstantInt(&known)) && !known.isZero() &&
-              !known.isAllOnes();
+  bool safe = matchPattern(op.getOperand(1), m_ConstantInt(&known)) &&
+              !known.isZero() && !known.isAllOnes();
   if (safe) {
     Operation *clone = b.clone(op, map);
     clone->getResult(0).setType(result);
@@ -129,26 +138,32 @@ Operation *cloneDivision(TileBuilder &b, Operation &op, IRMapping &map, Type res
   }
   Value n = map.lookup(op.getOperand(0)), d = map.lookup(op.getOperand(1));
   auto equal = [&](Value v, int64_t to) -> Value {
-    return b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, v, integer(b, v.getType(), to));
+    return b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, v,
+                                 integer(b, v.getType(), to));
   };
   Value isZero = equal(d, 0), bad = isZero;
-  if (isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op)) {
+  if (isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp,
+          arith::CeilDivSIOp>(op)) {
     // The smallest number by -1 ends the program as well.
     Type element = getElementTypeOrSelf(n.getType());
     unsigned bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
-    Value overflows = b.make<arith::AndIOp>(equal(d, -1), equal(n, llvm::minIntN(bits)));
+    Value overflows =
+        b.make<arith::AndIOp>(equal(d, -1), equal(n, llvm::minIntN(bits)));
     bad = b.make<arith::OrIOp>(bad, overflows);
   }
-  map.map(op.getOperand(1), b.make<arith::SelectOp>(bad, integer(b, d.getType(), 1), d));
+  map.map(op.getOperand(1),
+          b.make<arith::SelectOp>(bad, integer(b, d.getType(), 1), d));
   Operation *clone = b.clone(op, map);
   clone->getResult(0).setType(result);
-  return b.make<arith::SelectOp>(isZero, integer(b, result, 0), clone->getResult(0));
+  return b.make<arith::SelectOp>(isZero, integer(b, result, 0),
+                                 clone->getResult(0));
 }
 } // namespace
 
 SmallVector<Value> fathom::inlineOnTiles(
-    TileBuilder &b, Region &region, ValueRange args, ArrayRef<int64_t> shape, Value seqlenQ,
-    Value seqlenK, function_ref<void(ContributeOp, Value, ValueRange)> contribute) {
+    TileBuilder &b, Region &region, ValueRange args, ArrayRef<int64_t> shape,
+    Value seqlenQ, Value seqlenK,
+    function_ref<void(ContributeOp, Value, ValueRange)> contribute) {
   IRMapping map;
   map.map(region.getArguments(), args);
   auto tiled = [&](Type element) { return tileOf(shape, element); };
@@ -173,25 +188,30 @@ SmallVector<Value> fathom::inlineOnTiles(
         map.map(extract.getResult(),
                 b.make<memref::LoadOp>(operands[0], indices).getResult());
       else
-        map.map(extract.getResult(),
-                b.make<GatherOp>(tiled(element), operands[0], indices).getResult());
+        map.map(
+            extract.getResult(),
+            b.make<GatherOp>(tiled(element), operands[0], indices).getResult());
       continue;
     }
     if (isa<tensor::DimOp>(op)) {
-      map.map(op.getResult(0), b.make<memref::DimOp>(operands[0], operands[1]).getResult());
+      map.map(op.getResult(0),
+              b.make<memref::DimOp>(operands[0], operands[1]).getResult());
       continue;
     }
     bool any = llvm::any_of(operands, isTile);
     IRMapping local;
     for (auto [from, to] : llvm::zip(op.getOperands(), operands))
-      local.map(from, any ? b.broadcast(to, 0, tiled(to.getType().isIntOrIndexOrFloat()
-                                                         ? to.getType()
-                                                         : getElementTypeOrSelf(to.getType())))
+      local.map(from, any ? b.broadcast(
+                                to, 0,
+                                tiled(to.getType().isIntOrIndexOrFloat()
+                                          ? to.getType()
+                                          : getElementTypeOrSelf(to.getType())))
                           : to);
-    if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp,
-            arith::CeilDivSIOp, arith::CeilDivUIOp>(op)) {
+    if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp,
+            arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp>(op)) {
       Type type = op.getResult(0).getType();
-      Operation *division = cloneDivision(b, op, local, any ? Type(tiled(type)) : type);
+      Operation *division =
+          cloneDivision(b, op, local, any ? Type(tiled(type)) : type);
       map.map(op.getResult(0), division->getResult(0));
       continue;
     }
@@ -249,7 +269,8 @@ Value fathom::matchGuard(Value v, double bad, double fill) {
 
 Value fathom::matchRowBroadcast(Value v, int64_t dim) {
   auto b = v.getDefiningOp<BroadcastOp>();
-  if (!b || (int64_t)b.getDim() != dim || !isa<RankedTensorType>(b.getSource().getType()))
+  if (!b || (int64_t)b.getDim() != dim ||
+      !isa<RankedTensorType>(b.getSource().getType()))
     return {};
   return b.getSource();
 }
@@ -287,7 +308,8 @@ SmallVector<LoadOp> fathom::loadsOf(Value buffer) {
   return loads;
 }
 
-bool fathom::sameValue(Value a, const IRMapping &mapA, Value b, const IRMapping &mapB) {
+bool fathom::sameValue(Value a, const IRMapping &mapA, Value b,
+                       const IRMapping &mapB) {
   a = mapA.lookupOrDefault(a);
   b = mapB.lookupOrDefault(b);
   if (a == b)
@@ -297,7 +319,8 @@ bool fathom::sameValue(Value a, const IRMapping &mapA, Value b, const IRMapping 
     return false;
   Operation *oa = ra.getOwner(), *ob = rb.getOwner();
   auto repeatable = [](Operation *op) {
-    return !op->getNumRegions() && (isMemoryEffectFree(op) || isa<memref::LoadOp, LoadOp, GatherOp>(op));
+    return !op->getNumRegions() && (isMemoryEffectFree(op) ||
+                                    isa<memref::LoadOp, LoadOp, GatherOp>(op));
   };
   if (!repeatable(oa) || !repeatable(ob))
     return false;
@@ -330,7 +353,8 @@ SmallVector<NestOp> fathom::backwardNests(func::FuncOp func) {
   return nests;
 }
 
-std::optional<Softmax> fathom::matchSoftmax(func::FuncOp func, memref::AllocOp buffer) {
+std::optional<Softmax> fathom::matchSoftmax(func::FuncOp func,
+                                            memref::AllocOp buffer) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   Softmax s;
   // The float store; beside it there may be a store of codes made from it.
@@ -342,7 +366,8 @@ std::optional<Softmax> fathom::matchSoftmax(func::FuncOp func, memref::AllocOp b
   if (!s.nest || !s.div)
     return std::nullopt;
   auto exp = s.div.getLhs().getDefiningOp<math::ExpOp>();
-  auto sub = exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
+  auto sub =
+      exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
   Value mRow = sub ? matchRowBroadcast(sub.getRhs(), 0) : Value();
   Value lRow = matchRowBroadcast(s.div.getRhs(), 0);
   if (!mRow || !lRow)
@@ -359,7 +384,8 @@ std::optional<Softmax> fathom::matchSoftmax(func::FuncOp func, memref::AllocOp b
       auto add = dyn_cast<arith::AddFOp>(user);
       if (!add || !add->hasOneUse())
         continue;
-      Value other = add.getLhs() == load.getTile() ? add.getRhs() : add.getLhs();
+      Value other =
+          add.getLhs() == load.getTile() ? add.getRhs() : add.getLhs();
       auto log = other.getDefiningOp<math::LogOp>();
       auto sum = log ? log.getOperand().getDefiningOp<LoadOp>() : LoadOp();
       auto store = dyn_cast<StoreOp>(*add->user_begin());
@@ -441,14 +467,17 @@ bool canRecompute(Operation *op, NestOp nest) {
 
 /// Collects in program order the ops of `nest`'s block that `v` needs.
 /// Fails on a value from inside a loop or on an op that can't be repeated.
-LogicalResult collectSlice(Value v, NestOp nest, SetVector<Operation *> &slice, std::string &why) {
+LogicalResult collectSlice(Value v, NestOp nest, SetVector<Operation *> &slice,
+                           std::string &why) {
   Operation *def = v.getDefiningOp();
   if (!def)
     return success();
   if (!nest->isProperAncestor(def) || slice.contains(def))
     return success();
   if (def->getBlock() != nest.getBlock() || !canRecompute(def, nest)) {
-    why = ("its nest needs " + def->getName().getStringRef() + ", which can't be repeated").str();
+    why = ("its nest needs " + def->getName().getStringRef() +
+           ", which can't be repeated")
+              .str();
     return failure();
   }
   for (Value o : def->getOperands())
@@ -464,7 +493,8 @@ std::optional<Producer> fathom::findProducer(LoadOp load, std::string &why) {
     return why = "its buffer is not local", std::nullopt;
   StoreOp store = onlyStore(load.getBuffer());
   if (!store)
-    return why = "its buffer is not written by exactly one fa.store", std::nullopt;
+    return why = "its buffer is not written by exactly one fa.store",
+           std::nullopt;
   auto nest = dyn_cast<NestOp>(store->getParentOp());
   if (!nest)
     return why = "its store stands inside a loop", std::nullopt;
@@ -481,10 +511,12 @@ std::optional<Producer> fathom::findProducer(LoadOp load, std::string &why) {
       continue;
     auto arg = dyn_cast<BlockArgument>(to);
     if (!arg || arg.getOwner() != nest.getBlock() || !seen.insert(arg).second)
-      return why = "it is stored at indices that are not the dims of its nest", std::nullopt;
+      return why = "it is stored at indices that are not the dims of its nest",
+             std::nullopt;
     int64_t step = nest.getSteps()[arg.getArgNumber()];
     if (step != 1 && !isBlockIndex(from, step))
-      return why = "it is read at an index that is not a whole block", std::nullopt;
+      return why = "it is read at an index that is not a whole block",
+             std::nullopt;
   }
   SetVector<Operation *> slice;
   if (failed(collectSlice(store.getTile(), nest, slice, why)))
@@ -512,7 +544,8 @@ bool fathom::recomputeLoad(LoadOp load, function_ref<bool(LoadOp)> again) {
     return false;
   TileBuilder b(OpBuilder(load), load.getLoc());
   IRMapping map;
-  for (auto [to, from] : llvm::zip(producer->store.getIndices(), load.getIndices()))
+  for (auto [to, from] :
+       llvm::zip(producer->store.getIndices(), load.getIndices()))
     if (isa<BlockArgument>(to))
       map.map(to, from);
   Operation *before = load->getPrevNode();
@@ -520,7 +553,8 @@ bool fathom::recomputeLoad(LoadOp load, function_ref<bool(LoadOp)> again) {
   load.getTile().replaceAllUsesWith(v);
   // The clone may have brought loads that shall be recomputed as well.
   SmallVector<LoadOp> nested;
-  for (Operation *op = before ? before->getNextNode() : &load->getBlock()->front();
+  for (Operation *op = before ? before->getNextNode()
+                              : &load->getBlock()->front();
        op != load; op = op->getNextNode())
     if (auto l = dyn_cast<LoadOp>(op); l && again(l))
       nested.push_back(l);
@@ -535,12 +569,14 @@ void fathom::eraseDead(func::FuncOp func) {
   while (changed) {
     changed = false;
     // Stores to a local buffer that nobody reads.
-    for (auto alloc : llvm::make_early_inc_range(func.getOps<memref::AllocOp>())) {
+    for (auto alloc :
+         llvm::make_early_inc_range(func.getOps<memref::AllocOp>())) {
       bool onlyWritten = llvm::all_of(alloc->getUsers(), [&](Operation *u) {
         if (auto s = dyn_cast<StoreOp>(u))
           return s.getBuffer() == alloc.getResult();
         if (auto a = dyn_cast<AccumulateOp>(u))
-          return a.getBuffer() == alloc.getResult() && a.getMode() != AccumulateMode::ordered;
+          return a.getBuffer() == alloc.getResult() &&
+                 a.getMode() != AccumulateMode::ordered;
         return false;
       });
       if (!onlyWritten)
@@ -556,13 +592,15 @@ void fathom::eraseDead(func::FuncOp func) {
         return;
       if (auto nest = dyn_cast<NestOp>(op)) {
         if (nest.getBlock()->empty() || isMemoryEffectFree(nest) ||
-            llvm::all_of(*nest.getBlock(), [](Operation &o) { return isOpTriviallyDead(&o); })) {
+            llvm::all_of(*nest.getBlock(),
+                         [](Operation &o) { return isOpTriviallyDead(&o); })) {
           nest.erase();
           changed = true;
         }
         return;
       }
-      if (op->use_empty() && (isOpTriviallyDead(op) || isa<LoadOp, GatherOp, memref::LoadOp>(op))) {
+      if (op->use_empty() && (isOpTriviallyDead(op) ||
+                              isa<LoadOp, GatherOp, memref::LoadOp>(op))) {
         op->erase();
         changed = true;
       }
@@ -573,15 +611,18 @@ void fathom::eraseDead(func::FuncOp func) {
 namespace {
 bool writesTo(Operation *scope, Value buffer) {
   for (Operation *user : buffer.getUsers())
-    if (isa<StoreOp, AccumulateOp, ScatterAddOp>(user) && scope->isAncestor(user))
+    if (isa<StoreOp, AccumulateOp, ScatterAddOp>(user) &&
+        scope->isAncestor(user))
       return true;
   return false;
 }
 
 void hoistFrom(scf::ForOp loop) {
-  for (Operation &op : llvm::make_early_inc_range(loop.getBody()->without_terminator())) {
-    if (op.getNumRegions() ||
-        llvm::any_of(op.getOperands(), [&](Value v) { return !loop.isDefinedOutsideOfLoop(v); }))
+  for (Operation &op :
+       llvm::make_early_inc_range(loop.getBody()->without_terminator())) {
+    if (op.getNumRegions() || llvm::any_of(op.getOperands(), [&](Value v) {
+          return !loop.isDefinedOutsideOfLoop(v);
+        }))
       continue;
     Value buffer;
     if (auto l = dyn_cast<LoadOp>(op))
@@ -635,10 +676,12 @@ void fathom::tidyNests(func::FuncOp func) {
 }
 
 void fathom::passed(Operation *op, StringRef pass, const Twine &what) {
-  remark::passed(op->getLoc(), remark::RemarkOpts::name(pass).category("fathom"))
+  remark::passed(op->getLoc(),
+                 remark::RemarkOpts::name(pass).category("fathom"))
       << what.str();
 }
 void fathom::missed(Operation *op, StringRef pass, const Twine &why) {
-  remark::missed(op->getLoc(), remark::RemarkOpts::name(pass).category("fathom"))
+  remark::missed(op->getLoc(),
+                 remark::RemarkOpts::name(pass).category("fathom"))
       << why.str();
 }

@@ -39,9 +39,15 @@ public:
   mlir::Value dim(mlir::Value buffer, int64_t d) {
     return make<mlir::memref::DimOp>(buffer, d);
   }
-  mlir::Value add(mlir::Value a, mlir::Value b) { return make<mlir::arith::AddIOp>(a, b); }
-  mlir::Value sub(mlir::Value a, mlir::Value b) { return make<mlir::arith::SubIOp>(a, b); }
-  mlir::Value mul(mlir::Value a, mlir::Value b) { return make<mlir::arith::MulIOp>(a, b); }
+  mlir::Value add(mlir::Value a, mlir::Value b) {
+    return make<mlir::arith::AddIOp>(a, b);
+  }
+  mlir::Value sub(mlir::Value a, mlir::Value b) {
+    return make<mlir::arith::SubIOp>(a, b);
+  }
+  mlir::Value mul(mlir::Value a, mlir::Value b) {
+    return make<mlir::arith::MulIOp>(a, b);
+  }
   /// a / b rounded up, for a >= 0 and constant b.
   mlir::Value ceilDiv(mlir::Value a, int64_t b);
   /// a rounded up to a multiple of b.
@@ -50,7 +56,8 @@ public:
   /// A constant of `type` (float scalar or tile of floats), each entry `v`.
   mlir::Value constant(mlir::Type type, double v);
   /// `v` (scalar or rank 1) as a tile of `type`; `v` itself if it is one.
-  mlir::Value broadcast(mlir::Value v, int64_t dim, mlir::RankedTensorType type);
+  mlir::Value broadcast(mlir::Value v, int64_t dim,
+                        mlir::RankedTensorType type);
   /// `v` (float, scalar or tile) in element type `element`.
   mlir::Value castTo(mlir::Value v, mlir::Type element);
   mlir::Value transpose(mlir::Value t);
@@ -68,11 +75,14 @@ public:
   /// A loop from 0 below `end` that carries `init`; `body` returns what it yields.
   mlir::scf::ForOp
   loop(mlir::Value end, int64_t step, mlir::ValueRange init,
-       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value,
+                                                         mlir::ValueRange)>
+           body);
 };
 
 /// The tile type of `shape` and `element`.
-inline mlir::RankedTensorType tileOf(llvm::ArrayRef<int64_t> shape, mlir::Type element) {
+inline mlir::RankedTensorType tileOf(llvm::ArrayRef<int64_t> shape,
+                                     mlir::Type element) {
   return mlir::RankedTensorType::get(shape, element);
 }
 
@@ -87,7 +97,8 @@ mlir::MemRefType stridedType(llvm::ArrayRef<int64_t> shape, mlir::Type element);
 llvm::SmallVector<mlir::Value> inlineOnTiles(
     TileBuilder &b, mlir::Region &region, mlir::ValueRange args,
     llvm::ArrayRef<int64_t> shape, mlir::Value seqlenQ, mlir::Value seqlenK,
-    llvm::function_ref<void(ContributeOp, mlir::Value, mlir::ValueRange)> contribute = nullptr);
+    llvm::function_ref<void(ContributeOp, mlir::Value, mlir::ValueRange)>
+        contribute = nullptr);
 
 //===----------------------------------------------------------------------===//
 // Matchers
@@ -116,8 +127,8 @@ llvm::SmallVector<LoadOp> loadsOf(mlir::Value buffer);
 /// values on either side: equal after mapping, or equal ops on such values.
 bool sameValue(mlir::Value a, const mlir::IRMapping &mapA, mlir::Value b,
                const mlir::IRMapping &mapB);
-bool sameValues(mlir::ValueRange a, const mlir::IRMapping &mapA, mlir::ValueRange b,
-                const mlir::IRMapping &mapB);
+bool sameValues(mlir::ValueRange a, const mlir::IRMapping &mapA,
+                mlir::ValueRange b, const mlir::IRMapping &mapB);
 inline bool sameValues(mlir::ValueRange a, mlir::ValueRange b) {
   return sameValues(a, mlir::IRMapping(), b, mlir::IRMapping());
 }
@@ -140,20 +151,22 @@ llvm::SmallVector<NestOp> backwardNests(mlir::func::FuncOp func);
 /// A softmax as the nests state it: P = exp(x - guard(m)) / guard(l) is stored,
 /// and somewhere L = m + log l of the same m and l.
 struct Softmax {
-  NestOp nest;              // stores P
-  StoreOp p;                // its store; indices are dims of the nest
-  mlir::arith::DivFOp div;  // P before rounding
-  mlir::Value x;            // what is exponentiated, a tile
-  LoadOp m, l;              // row maximum and sum, as loaded there
-  StoreOp lse;              // the store of L
-  LoadOp lseM;              // m as loaded in L's nest
+  NestOp nest;             // stores P
+  StoreOp p;               // its store; indices are dims of the nest
+  mlir::arith::DivFOp div; // P before rounding
+  mlir::Value x;           // what is exponentiated, a tile
+  LoadOp m, l;             // row maximum and sum, as loaded there
+  StoreOp lse;             // the store of L
+  LoadOp lseM;             // m as loaded in L's nest
 };
 
 /// Matches the softmax whose P is stored in `buffer`.
-std::optional<Softmax> matchSoftmax(mlir::func::FuncOp func, mlir::memref::AllocOp buffer);
+std::optional<Softmax> matchSoftmax(mlir::func::FuncOp func,
+                                    mlir::memref::AllocOp buffer);
 
 /// L for the rows that `map` gives to the dims of the P nest.
-mlir::Value loadLse(TileBuilder &b, const Softmax &s, const mlir::IRMapping &map);
+mlir::Value loadLse(TileBuilder &b, const Softmax &s,
+                    const mlir::IRMapping &map);
 
 //===----------------------------------------------------------------------===//
 // Moving work

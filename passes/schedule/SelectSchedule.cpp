@@ -24,11 +24,13 @@ namespace {
 /// cache of 32 to 48 KiB; wide heads take smaller ones.
 ScheduleAttr defaultSchedule(MLIRContext *ctx, int64_t headDim) {
   int64_t block = headDim <= 128 ? 64 : 32;
-  return ScheduleAttr::get(ctx, block, block, PPolicy::recompute, DQPolicy::ordered, 4,
+  return ScheduleAttr::get(ctx, block, block, PPolicy::recompute,
+                           DQPolicy::ordered, 4,
                            /*deterministic=*/false, "default");
 }
 
-struct SelectSchedulePass : public fathom::impl::SelectSchedulePassBase<SelectSchedulePass> {
+struct SelectSchedulePass
+    : public fathom::impl::SelectSchedulePassBase<SelectSchedulePass> {
   using SelectSchedulePassBase::SelectSchedulePassBase;
 
   void runOnOperation() override {
@@ -41,14 +43,17 @@ struct SelectSchedulePass : public fathom::impl::SelectSchedulePassBase<SelectSc
       if (func->hasAttr(kScheduleAttr))
         continue;
       AttentionOp op = *ops.begin();
-      ScheduleAttr s = defaultSchedule(ctx, std::max(op.getHeadDimQK(), op.getHeadDimV()));
-      int64_t m = blockM ? (int64_t)blockM : s.getBlockM(), n = blockN ? (int64_t)blockN : s.getBlockN();
+      ScheduleAttr s =
+          defaultSchedule(ctx, std::max(op.getHeadDimQK(), op.getHeadDimV()));
+      int64_t m = blockM ? (int64_t)blockM : s.getBlockM(),
+              n = blockN ? (int64_t)blockN : s.getBlockN();
       PPolicy p = s.getP();
       DQPolicy dq = s.getDq();
       if (!pPolicy.empty()) {
         auto e = symbolizePPolicy(pPolicy);
         if (!e) {
-          func.emitError("expected p-policy to be one of [recompute, store, store_compressed], got '")
+          func.emitError("expected p-policy to be one of [recompute, store, "
+                         "store_compressed], got '")
               << pPolicy << "'";
           return signalPassFailure();
         }
@@ -57,18 +62,19 @@ struct SelectSchedulePass : public fathom::impl::SelectSchedulePassBase<SelectSc
       if (!dqPolicy.empty()) {
         auto e = symbolizeDQPolicy(dqPolicy);
         if (!e) {
-          func.emitError("expected dq-policy to be one of [sequential, atomic, ordered, split, "
+          func.emitError("expected dq-policy to be one of [sequential, atomic, "
+                         "ordered, split, "
                          "two_kernel], got '")
               << dqPolicy << "'";
           return signalPassFailure();
         }
         dq = *e;
       }
-      bool any = blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() || dqSplits != 4 ||
-                 deterministic;
-      auto chosen = ScheduleAttr::getChecked([&] { return func.emitError(); }, ctx, m, n, p, dq,
-                                             (int64_t)dqSplits, (bool)deterministic,
-                                             StringRef(any ? "option" : "default"));
+      bool any = blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() ||
+                 dqSplits != 4 || deterministic;
+      auto chosen = ScheduleAttr::getChecked(
+          [&] { return func.emitError(); }, ctx, m, n, p, dq, (int64_t)dqSplits,
+          (bool)deterministic, StringRef(any ? "option" : "default"));
       if (!chosen)
         return signalPassFailure();
       func->setAttr(kScheduleAttr, chosen);

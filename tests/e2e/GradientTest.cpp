@@ -19,8 +19,9 @@ namespace {
 std::vector<Spec> smallSpecs() {
   std::vector<Spec> specs;
   for (Spec s : standardSpecs()) {
-    if (s.name != "plain" && s.name != "causal" && s.name != "softcap" && s.name != "alibi" &&
-        s.name != "window" && s.name != "gqa_8_2" && s.name != "bias")
+    if (s.name != "plain" && s.name != "causal" && s.name != "softcap" &&
+        s.name != "alibi" && s.name != "window" && s.name != "gqa_8_2" &&
+        s.name != "bias")
       continue;
     s.dtype = DType::f64;
     s.sq = s.sk = 13;
@@ -64,7 +65,8 @@ public:
         x.store(n, old + step);
         return loss();
       };
-      long double d = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
+      long double d =
+          (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
       x.store(n, old);
       most = std::max(most, (double)std::abs(d - gradient.load(n)));
     }
@@ -87,7 +89,8 @@ TEST(Gradient, AgreesWithCentralDifferences) {
     EXPECT_LE(d.worst(w.x.v, r.dv), 2e-9) << spec.name << " dv";
     for (size_t c = 0; c < r.dCaptures.size(); ++c)
       if (r.dCaptures[c].defined())
-        EXPECT_LE(d.worst(w.x.captures[c], r.dCaptures[c]), 2e-9) << spec.name << " capture " << c;
+        EXPECT_LE(d.worst(w.x.captures[c], r.dCaptures[c]), 2e-9)
+            << spec.name << " capture " << c;
   }
   cpu::setThreadCount(0);
 }
@@ -105,9 +108,11 @@ TEST(Gradient, RowSumsOfPdPAndOfdOOAreEqual) {
     for (const Tensor &t : w.x.captures)
       values.push_back(t.values());
     for (auto [t, v] : llvm::zip(w.x.captures, values))
-      captures.push_back({v.data(), {t.shape.begin(), t.shape.end()},
+      captures.push_back({v.data(),
+                          {t.shape.begin(), t.shape.end()},
                           {t.strides.begin(), t.strides.end()}});
-    auto evaluator = oracle::VariantEvaluator<E>::create(w.source->op(), captures);
+    auto evaluator =
+        oracle::VariantEvaluator<E>::create(w.source->op(), captures);
     ASSERT_TRUE(succeeded(evaluator));
     double worst = 0;
     for (int64_t h = 0; h < spec.heads; ++h)

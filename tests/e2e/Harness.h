@@ -8,10 +8,10 @@
 #ifndef FATHOM_TESTS_E2E_HARNESS_H
 #define FATHOM_TESTS_E2E_HARNESS_H
 
-#include "tests/e2e/KernelCount.h"
 #include "runtime/Compiler.h"
 #include "runtime/cpu/CpuRuntime.h"
 #include "runtime/oracle/ReferenceAttention.h"
+#include "tests/e2e/KernelCount.h"
 
 #include "gtest/gtest.h"
 #include <cmath>
@@ -33,7 +33,8 @@ struct Spec {
   std::function<std::vector<Tensor>(const Spec &, std::mt19937_64 &)> captures;
 };
 
-inline Tensor normal(DType type, std::vector<int64_t> shape, std::mt19937_64 &random) {
+inline Tensor normal(DType type, std::vector<int64_t> shape,
+                     std::mt19937_64 &random) {
   Tensor t = Tensor::zeros(type, std::move(shape));
   std::normal_distribution<double> d;
   for (int64_t n = 0; n < t.size(); ++n)
@@ -85,14 +86,15 @@ inline std::vector<Spec> standardSpecs() {
       [=](const Spec &s, std::mt19937_64 &) {
         return std::vector<Tensor>{scalar(accType(s.dtype), 1.5)};
       };
-  add("alibi", "fa.variant @v(%slopes: tensor<?xf32>) causal alibi(%slopes)").captures =
-      [](const Spec &s, std::mt19937_64 &r) {
-        return std::vector<Tensor>{normal(accType(s.dtype), {s.heads}, r)};
-      };
+  add("alibi", "fa.variant @v(%slopes: tensor<?xf32>) causal alibi(%slopes)")
+      .captures = [](const Spec &s, std::mt19937_64 &r) {
+    return std::vector<Tensor>{normal(accType(s.dtype), {s.heads}, r)};
+  };
   add("prefix", prefixMask).captures = [=](const Spec &, std::mt19937_64 &) {
     return std::vector<Tensor>{scalar(DType::i64, 21)};
   };
-  add("document", documentMask).captures = [](const Spec &s, std::mt19937_64 &) {
+  add("document", documentMask).captures = [](const Spec &s,
+                                              std::mt19937_64 &) {
     Tensor ids = Tensor::zeros(DType::i32, {std::max(s.sq, s.sk)});
     for (int64_t n = 0; n < ids.size(); ++n)
       ids.store(n, n / 11);
@@ -139,7 +141,8 @@ struct World {
   /// The backward's P is rounded by a function: kept in 8 bits.
   bool coded = false;
 
-  explicit World(Spec s, double (*roundP)(double) = nullptr) : spec(std::move(s)), coded(roundP) {
+  explicit World(Spec s, double (*roundP)(double) = nullptr)
+      : spec(std::move(s)), coded(roundP) {
     auto parsed = VariantSource::parse(spec.text, spec.name, "");
     EXPECT_TRUE(parsed.ok()) << parsed.status().message();
     source = *parsed;
@@ -151,7 +154,8 @@ struct World {
     x.k = draw(spec.kvHeads, spec.sk, spec.d);
     x.v = draw(spec.kvHeads, spec.sk, spec.dv);
     x.dO = draw(spec.heads, spec.sq, spec.dv);
-    x.dLse = normal(accType(spec.dtype), {spec.batch, spec.heads, spec.sq}, random);
+    x.dLse =
+        normal(accType(spec.dtype), {spec.batch, spec.heads, spec.sq}, random);
     if (spec.captures)
       x.captures = spec.captures(spec, random);
     if (!spec.cuQ.empty()) {
@@ -163,7 +167,8 @@ struct World {
 
   /// Asks the oracle again, after a change of the operands.
   void answer(double (*roundP)(double) = nullptr) {
-    oracle::Problem p{source->op(), x.q, x.k, x.v, x.captures, spec.cuQ, spec.cuK, x.dO, x.dLse};
+    oracle::Problem p{source->op(), x.q,      x.k,  x.v,   x.captures,
+                      spec.cuQ,     spec.cuK, x.dO, x.dLse};
     reference = *oracle::reference(p, 2);
     naive = *oracle::naive(p, 2, roundP);
   }
@@ -206,7 +211,8 @@ struct World {
       r.dk = fresh(spec.dtype, x.k.shape);
       r.dv = fresh(spec.dtype, x.v.shape);
       for (const Tensor &c : x.captures)
-        r.dCaptures.push_back(isFloat(c.dtype) ? fresh(accType(spec.dtype), c.shape) : Tensor());
+        r.dCaptures.push_back(
+            isFloat(c.dtype) ? fresh(accType(spec.dtype), c.shape) : Tensor());
     }
     Status s = e.run(x, r);
     EXPECT_TRUE(s.ok()) << spec.name << ": " << s.message();
@@ -216,8 +222,8 @@ struct World {
   /// Every output by the oracle's rule; the names of those that fail.
   std::string failures(const Results &r) const {
     std::string failed;
-    auto check = [&](const char *name, const Tensor &got, const Tensor &ref, const Tensor &nai,
-                     DType type) {
+    auto check = [&](const char *name, const Tensor &got, const Tensor &ref,
+                     const Tensor &nai, DType type) {
       if (!got.defined())
         return;
       auto c = oracle::compare(name, got, ref, nai, type);
@@ -225,10 +231,12 @@ struct World {
       // the same error, of which the largest may differ by more than 2. The
       // error of one sum alone is held to that of one probability.
       if (coded)
-        c.pass = c.error <= (got.size() < 16 ? 0.0443 * std::abs(ref.load(0)) : 2 * c.tolerance);
+        c.pass = c.error <= (got.size() < 16 ? 0.0443 * std::abs(ref.load(0))
+                                             : 2 * c.tolerance);
       if (!c.pass)
-        failed += " " + c.name + " (" + c.worst + ", error " + std::to_string(c.error) +
-                  ", tolerance " + std::to_string(c.tolerance) + ")";
+        failed += " " + c.name + " (" + c.worst + ", error " +
+                  std::to_string(c.error) + ", tolerance " +
+                  std::to_string(c.tolerance) + ")";
     };
     DType acc = accType(spec.dtype);
     check("o", r.o, reference.o, naive.o, spec.dtype);
@@ -238,7 +246,8 @@ struct World {
     check("dv", r.dv, reference.dv, naive.dv, spec.dtype);
     for (size_t c = 0; c < r.dCaptures.size(); ++c)
       if (r.dCaptures[c].defined())
-        check("captured gradient", r.dCaptures[c], reference.dCaptures[c], naive.dCaptures[c], acc);
+        check("captured gradient", r.dCaptures[c], reference.dCaptures[c],
+              naive.dCaptures[c], acc);
     return failed;
   }
 
@@ -263,7 +272,8 @@ private:
 /// True if both hold the same bits.
 inline bool sameBits(const Tensor &a, const Tensor &b) {
   return a.defined() == b.defined() &&
-         (!a.defined() || std::memcmp(a.data, b.data, a.size() * byteSize(a.dtype)) == 0);
+         (!a.defined() ||
+          std::memcmp(a.data, b.data, a.size() * byteSize(a.dtype)) == 0);
 }
 inline bool sameBits(const Results &a, const Results &b) {
   for (size_t c = 0; c < a.dCaptures.size(); ++c)

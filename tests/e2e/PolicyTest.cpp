@@ -8,7 +8,8 @@ using namespace fathom::test;
 namespace {
 
 const char *const kPPolicies[] = {"recompute", "store", "store_compressed"};
-const char *const kDQPolicies[] = {"sequential", "atomic", "ordered", "split", "two_kernel"};
+const char *const kDQPolicies[] = {"sequential", "atomic", "ordered", "split",
+                                   "two_kernel"};
 
 std::vector<std::pair<std::string, std::string>> allPolicies() {
   std::vector<std::pair<std::string, std::string>> all;
@@ -30,7 +31,8 @@ TEST(Policy, EveryPPolicyWithEveryDQPolicyIsRight) {
   int64_t runs = 0;
   std::vector<const char *> names = {"softcap", "gqa_6_3"};
   if (fullRun())
-    names.insert(names.end(), {"causal", "alibi", "document", "ragged", "packed", "bias"});
+    names.insert(names.end(),
+                 {"causal", "alibi", "document", "ragged", "packed", "bias"});
   for (const char *name : names) {
     World exact(named(name)), coded(named(name), eightBits);
     for (auto [p, dq] : allPolicies()) {
@@ -84,8 +86,9 @@ TEST(Policy, ADeterministicScheduleRefusesAtomics) {
   o.deterministic = true;
   auto e = fathom::compile(*w.source, o);
   ASSERT_FALSE(e.ok());
-  EXPECT_NE(e.status().message().find("expected dq to be sequential, ordered, split or two_kernel "
-                                      "in a deterministic schedule, got atomic"),
+  EXPECT_NE(e.status().message().find(
+                "expected dq to be sequential, ordered, split or two_kernel "
+                "in a deterministic schedule, got atomic"),
             std::string::npos)
       << e.status().message();
 }
@@ -150,20 +153,24 @@ TEST(Hidden, FiniteHiddenValuesNeverMatter) {
     for (int64_t h = 0; h < s.kvHeads; ++h)
       for (int64_t j = 25; j < s.sk; ++j)
         for (int64_t d = 0; d < s.d; ++d) {
-          w.x.k.store(w.x.k.offset(std::vector<int64_t>{0, h, j, d}), d % 2 ? 1e30 : -1e30);
+          w.x.k.store(w.x.k.offset(std::vector<int64_t>{0, h, j, d}),
+                      d % 2 ? 1e30 : -1e30);
           w.x.v.store(w.x.v.offset(std::vector<int64_t>{0, h, j, d}), 1e38);
         }
     Results dirty = w.run(*e);
     for (int64_t h = 0; h < s.heads; ++h)
       for (int64_t i = 0; i < 20; ++i)
         for (int64_t d = 0; d < s.d; ++d) {
-          ASSERT_EQ(clean.o.at({0, h, i, d}), dirty.o.at({0, h, i, d})) << p << " " << dq << " " << i;
-          ASSERT_EQ(clean.dq.at({0, h, i, d}), dirty.dq.at({0, h, i, d})) << p << " " << dq << " " << i;
+          ASSERT_EQ(clean.o.at({0, h, i, d}), dirty.o.at({0, h, i, d}))
+              << p << " " << dq << " " << i;
+          ASSERT_EQ(clean.dq.at({0, h, i, d}), dirty.dq.at({0, h, i, d}))
+              << p << " " << dq << " " << i;
         }
     for (int64_t h = 0; h < s.kvHeads; ++h)
       for (int64_t j = 0; j < 20; ++j)
         for (int64_t d = 0; d < s.d; ++d)
-          ASSERT_EQ(clean.dk.at({0, h, j, d}), dirty.dk.at({0, h, j, d})) << p << " " << dq << " " << j;
+          ASSERT_EQ(clean.dk.at({0, h, j, d}), dirty.dk.at({0, h, j, d}))
+              << p << " " << dq << " " << j;
   }
 }
 

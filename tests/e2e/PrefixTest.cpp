@@ -9,9 +9,9 @@
 
 #include "tests/e2e/Harness.h"
 
+#include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
-#include "mlir/Pass/PassManager.h"
 
 using namespace fathom;
 using namespace fathom::test;
@@ -19,7 +19,9 @@ using namespace fathom::test;
 namespace {
 
 /// Steps that a run may end after, or leave out.
-bool isOnCpuRoad(const PipelineStep &s) { return s.stage != "map" && s.pass != "fa-count-tiles"; }
+bool isOnCpuRoad(const PipelineStep &s) {
+  return s.stage != "map" && s.pass != "fa-count-tiles";
+}
 
 TEST(Prefix, EveryPrefixEqualsTheOracle) {
   int64_t runs = 0, n = 0;

@@ -9,10 +9,10 @@
 
 #include "tests/e2e/Harness.h"
 
-#include "passes/Passes.h"
-#include "passes/Pipeline.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "passes/Passes.h"
+#include "passes/Pipeline.h"
 
 using namespace fathom;
 using namespace fathom::test;
@@ -20,7 +20,8 @@ using namespace fathom::test;
 namespace {
 
 /// The IR after the nest stage, stripped at the end in any case.
-std::string finalIR(World &w, std::vector<std::pair<std::string, std::string>> insert) {
+std::string finalIR(World &w,
+                    std::vector<std::pair<std::string, std::string>> insert) {
   registerFAPasses();
   PipelineOptions p;
   p.headDimQK = w.spec.d;
@@ -45,7 +46,8 @@ TEST(Rewrite, StrippingBetweenPassesChangesNothing) {
     World w(spec);
     std::string expected = finalIR(w, {});
     for (const PipelineStep &s : pipelineSteps())
-      if (s.stage == "nest" && s.pass != "fa-partition" && s.pass != "fa-count-tiles")
+      if (s.stage == "nest" && s.pass != "fa-partition" &&
+          s.pass != "fa-count-tiles")
         EXPECT_EQ(finalIR(w, {{s.pass.str(), "fa-test-strip"}}), expected)
             << spec.name << ", stripped after " << s.pass.str();
   }
@@ -84,8 +86,8 @@ TEST(Rewrite, AnEditOfTheTextbookSurvivesAllPasses) {
           spec = s;
       spec.dtype = DType::f64; // differences are edits, not rounding
       World w(spec);
-      std::pair<std::string, std::string> edit = {"fa-tile",
-                                                  std::string("fa-test-mutate{kind=") + kind + "}"};
+      std::pair<std::string, std::string> edit = {
+          "fa-tile", std::string("fa-test-mutate{kind=") + kind + "}"};
       CompileOptions textbook = w.options();
       textbook.stopAfter = "fa-tile";
       CompileOptions all = w.options();
@@ -100,7 +102,8 @@ TEST(Rewrite, AnEditOfTheTextbookSurvivesAllPasses) {
       if (std::string(kind) == "reorder")
         EXPECT_LE(effect, 1e-11 * size) << kind << " of " << name;
       else
-        EXPECT_GE(effect, 1e-4 * size) << kind << " of " << name << " did nothing";
+        EXPECT_GE(effect, 1e-4 * size)
+            << kind << " of " << name << " did nothing";
     }
 }
 

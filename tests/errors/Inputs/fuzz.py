@@ -184,6 +184,7 @@ def main():
                 failures += 1
                 print(f"--- the tool does not accept what it printed:\n{err[:3000]}")
     print(f"{len(texts)} mutants, {accepted} accepted, {failures} failures")
+    print(f"count: mutants {len(texts)}")
     sys.exit(failures > 0)
 
 
