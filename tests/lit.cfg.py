@@ -15,7 +15,7 @@ llvm = lit_config.params.get("llvm", "/usr/lib/llvm-22/bin")
 config.name = "fathom"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Inputs", "cases"]
+config.excludes = ["Inputs"]
 config.test_source_root = os.path.join(root, "tests")
 config.test_exec_root = lit_config.params.get("work", os.path.join(root, "build", "tests", "lit"))
 config.environment["PATH"] = os.pathsep.join([tools, llvm, os.environ["PATH"]])

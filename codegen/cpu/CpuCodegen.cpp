@@ -7,6 +7,7 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
@@ -47,6 +48,12 @@ makeTargetMachine(const CpuTarget &target) {
   const llvm::Target *t = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!t)
     return llvm::createStringError(error);
+  std::unique_ptr<llvm::MCSubtargetInfo> cpus(
+      t->createMCSubtargetInfo(triple, "", ""));
+  if (!target.name.empty() && (!cpus || !cpus->isCPUStringValid(target.name)))
+    return llvm::createStringError(
+        "expected a CPU that LLVM knows, such as x86-64-v3, got '" +
+        target.name + "'");
   llvm::TargetOptions options;
   // fmuladd becomes one instruction where there is one.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
@@ -54,8 +61,7 @@ makeTargetMachine(const CpuTarget &target) {
       triple, cpuName(target), featureString(target), options,
       llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
   if (!machine)
-    return llvm::createStringError("expected a CPU that LLVM knows, got '" +
-                                   target.name + "'");
+    return llvm::createStringError("LLVM has no code generator for this CPU");
   return machine;
 }
 
@@ -96,22 +102,15 @@ translate(mlir::ModuleOp module, llvm::LLVMContext &context,
 } // namespace
 
 int64_t CpuTarget::vectorBits() const {
-  if (!name.empty()) {
-    llvm::StringRef n = name;
-    if (n == "x86-64-v4" || n.contains("avx512") || n == "znver4" ||
-        n == "znver5" || n == "skylake-avx512" || n == "icelake-server" ||
-        n == "sapphirerapids")
-      return 512;
-    return n == "x86-64-v3" || n == "haswell" || n == "skylake" ||
-                   n == "znver2" || n == "znver3"
-               ? 256
-               : 128;
+  auto machine = makeTargetMachine(*this);
+  if (!machine) {
+    llvm::consumeError(machine.takeError()); // emitObject will say it
+    return 128;
   }
-  llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
-  auto has = [&](llvm::StringRef f) { return host.lookup(f); };
-  if (has("avx512f") && has("avx512bw") && has("avx512vl"))
+  const llvm::MCSubtargetInfo &info = *(*machine)->getMCSubtargetInfo();
+  if (info.checkFeatures("+avx512f,+avx512bw,+avx512vl"))
     return 512;
-  return has("avx2") && has("fma") ? 256 : 128;
+  return info.checkFeatures("+avx2,+fma") ? 256 : 128;
 }
 
 std::string CpuTarget::describe() const {

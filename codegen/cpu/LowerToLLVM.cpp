@@ -129,7 +129,8 @@ static void callAccurateMath(ModuleOp module) {
 /// call of a function that not every C library has.
 static void splitTruncations(ModuleOp module) {
   module.walk([](arith::TruncFOp op) {
-    if (!op.getIn().getType().isF64() || op.getType().getIntOrFloatBitWidth() != 16)
+    if (!op.getIn().getType().isF64() ||
+        op.getType().getIntOrFloatBitWidth() != 16)
       return;
     OpBuilder b(op);
     op.getInMutable().assign(

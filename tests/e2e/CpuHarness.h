@@ -8,10 +8,10 @@
 #ifndef FATHOM_TESTS_E2E_CPUHARNESS_H
 #define FATHOM_TESTS_E2E_CPUHARNESS_H
 
-#include "tests/e2e/KernelCount.h"
 #include "dialect/FADialect.h"
 #include "runtime/cpu/CpuExecutable.h"
 #include "runtime/cpu/CpuRuntime.h"
+#include "tests/e2e/KernelCount.h"
 
 #include "mlir/Parser/Parser.h"
 

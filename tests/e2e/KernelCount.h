@@ -9,7 +9,9 @@
 /// Tells tools/check at exit.
 struct KernelCount {
   std::atomic<long> number = 0;
-  ~KernelCount() { std::printf("\ncount: kernels-compiled %ld\n", number.load()); }
+  ~KernelCount() {
+    std::printf("\ncount: kernels-compiled %ld\n", number.load());
+  }
 };
 inline KernelCount kernelCount;
 

@@ -715,6 +715,17 @@ TEST_P(NestOps, ObjectCodeTravels) {
   EXPECT_EQ((*again)->lookup("g"), nullptr);
 }
 
+TEST(CpuTarget, UnknownNamesAreRefused) {
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+  auto object = cpu::emitObject(*module, cpu::CpuTarget{"pentium-9"});
+  ASSERT_FALSE(bool(object));
+  EXPECT_EQ(
+      llvm::toString(object.takeError()),
+      "expected a CPU that LLVM knows, such as x86-64-v3, got 'pentium-9'");
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpus, NestOps, testing::ValuesIn(testCpus()),
                          [](auto &info) {
                            std::string s =

@@ -21,7 +21,9 @@ int main(int argc, char **argv) {
     return main(argc, argv);
 #include "tools/fathom/Tools.inc"
 #undef FATHOM_TOOL
-  std::fprintf(stderr, "fathom: expected to be called as one of these, got '%s':\n", called);
+  std::fprintf(stderr,
+               "fathom: expected to be called as one of these, got '%s':\n",
+               called);
 #define FATHOM_TOOL(name, main) std::fprintf(stderr, "  %s\n", name);
 #include "tools/fathom/Tools.inc"
   return 2;
