@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 // The compiler's own library converts f16 for CPUs that can't. Only the
@@ -113,8 +114,12 @@ public:
     if (!running || wanted() == 1 || job.items == 1)
       return job.work();
     if (workers.empty())
-      for (int i = 1; i < wanted(); ++i)
-        workers.emplace_back([this, seen = round]() mutable { serve(seen); });
+      try {
+        for (int i = 1; i < wanted(); ++i)
+          workers.emplace_back([this, seen = round]() mutable { serve(seen); });
+      } catch (const std::system_error &) {
+        // The system gives no more threads: those there are do the work.
+      }
     {
       std::lock_guard lock(mutex);
       current = &job;

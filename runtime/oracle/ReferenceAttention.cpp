@@ -12,6 +12,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <system_error>
 #include <thread>
 
 using namespace llvm;
@@ -131,9 +132,16 @@ public:
         runHead(tasks[t].first, tasks[t].second, parts[me]);
     };
     std::vector<std::thread> pool;
-    for (unsigned t = 1; t < threads; ++t)
-      pool.emplace_back(work, t);
+    unsigned started = 1;
+    try {
+      for (; started < threads; ++started)
+        pool.emplace_back(work, started);
+    } catch (const std::system_error &) {
+      // The system gives no more threads: this one does the rest.
+    }
     work(0);
+    for (unsigned t = started; t < threads; ++t)
+      work(t);
     for (std::thread &t : pool)
       t.join();
     for (size_t c = 0; backward && c < captureSizes.size(); ++c) {
