@@ -111,6 +111,14 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+/// True if `v` is computed from `iv`.
+static bool dependsOn(Value v, Value iv) {
+  Operation *def = v.getDefiningOp();
+  return v == iv || (def && llvm::any_of(def->getOperands(), [&](Value o) {
+                       return dependsOn(o, iv);
+                     }));
+}
+
 LogicalResult FADialect::verifyOperationAttribute(Operation *op,
                                                   NamedAttribute attr) {
   if (attr.getName() != kScheduleAttr)
@@ -124,13 +132,27 @@ LogicalResult FADialect::verifyOperationAttribute(Operation *op,
   WalkResult found = op->walk([](Operation *inner) {
     auto add = dyn_cast<AccumulateOp>(inner);
     auto scatter = dyn_cast<ScatterAddOp>(inner);
-    if ((!add || add.getMode() != AccumulateMode::atomic) &&
-        (!scatter || scatter.getMode() != AccumulateMode::atomic))
+    if (!add && !scatter)
       return WalkResult::advance();
-    inner->emitOpError(
-        "expected no atomic addition in a function whose schedule is "
-        "deterministic; add in order instead");
-    return WalkResult::interrupt();
+    AccumulateMode mode = add ? add.getMode() : scatter.getMode();
+    if (mode == AccumulateMode::atomic) {
+      inner->emitOpError(
+          "expected no atomic addition in a function whose schedule is "
+          "deterministic; add in order instead");
+      return WalkResult::interrupt();
+    }
+    // Items that may run at the same time must add to entries of their own.
+    auto nest = inner->getParentOfType<NestOp>();
+    ValueRange indices = add ? ValueRange(add.getIndices()) : ValueRange(scatter.getIndices());
+    for (unsigned d = 0; nest && mode == AccumulateMode::plain && d < nest.getNumParallel(); ++d)
+      if (llvm::none_of(indices, [&](Value v) { return dependsOn(v, nest.getIv(d)); })) {
+        inner->emitOpError("expected the place of a plain addition to depend on every parallel "
+                           "dim of its nest in a function whose schedule is deterministic, got "
+                           "one that does not depend on dim ")
+            << d;
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
   });
   return failure(found.wasInterrupted());
 }

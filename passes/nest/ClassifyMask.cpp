@@ -82,33 +82,6 @@ struct ClassifyMaskPass
       missed(loop, kName, why);
   }
 
-  static bool isMultiple(Value v, int64_t n) {
-    APInt c;
-    if (matchPattern(v, m_ConstantInt(&c)))
-      return c.srem(n) == 0;
-    if (auto arg = dyn_cast<BlockArgument>(v)) {
-      if (auto nest = dyn_cast<NestOp>(arg.getOwner()->getParentOp()))
-        return nest.getSteps()[arg.getArgNumber()] % n == 0;
-      auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
-      return loop && loop.getInductionVar() == arg &&
-             isMultiple(loop.getLowerBound(), n) &&
-             isMultiple(loop.getStep(), n);
-    }
-    auto mul = v.getDefiningOp<arith::MulIOp>();
-    return mul && (isMultiple(mul.getLhs(), n) || isMultiple(mul.getRhs(), n));
-  }
-
-  /// True if no entry of the tile lies past a limit, where it would read as
-  /// zero: the tile starts and the buffer ends at multiples of the tile's size.
-  static bool isWhole(LoadOp load) {
-    auto type = cast<RankedTensorType>(load.getTile().getType());
-    for (int64_t d = 0, rank = type.getRank(); d < rank; ++d)
-      if (!isMultiple(load.getLimits()[d], type.getDimSize(d)) ||
-          !isMultiple(load.getIndices().take_back(rank)[d], type.getDimSize(d)))
-        return false;
-    return true;
-  }
-
   /// The number in every entry of the tile that `load` reads, if it was stored
   /// where the mask of that place was false, and that mask is `mask` at the
   /// place of the load.

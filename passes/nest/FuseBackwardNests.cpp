@@ -42,6 +42,7 @@ struct KeyNest {
   NestOp nest;
   scf::ForOp rows; // innermost: over query blocks
   Value h;         // the query head there
+  int64_t group;   // heads that share a KV head
 };
 
 /// parallel(b, hk, j) { [for g] { for i } } with h = hk * group + g.
@@ -50,12 +51,14 @@ std::optional<KeyNest> matchKeyNest(NestOp nest) {
   if (nest.getNumDims() != 3 || nest.getNumParallel() != 3 || chain.empty() ||
       chain.size() > 2)
     return std::nullopt;
-  KeyNest k{nest, chain.back(), nest.getIv(1)};
+  KeyNest k{nest, chain.back(), nest.getIv(1), 1};
   if (chain.size() == 1)
     return k;
   auto group = getConstantIntValue(OpFoldResult(chain[0].getUpperBound()));
-  if (!group)
+  if (!group || getConstantIntValue(OpFoldResult(chain[0].getLowerBound())) != 0 ||
+      getConstantIntValue(OpFoldResult(chain[0].getStep())) != 1)
     return std::nullopt;
+  k.group = *group;
   for (auto add : chain[0].getBody()->getOps<arith::AddIOp>()) {
     auto [a, b] = matchBinary<arith::AddIOp>(add.getResult());
     if (a == chain[0].getInductionVar())
@@ -148,23 +151,10 @@ struct FuseBackwardNestsPass
         return false;
       ivs.map(y.getInductionVar(), x.getInductionVar());
     }
-    // `a` moves down to `c`: nothing from `a` on may read what `a` writes.
-    SmallVector<Value> written;
-    a->walk([&](StoreOp s) { written.push_back(s.getBuffer()); });
-    for (Operation *op = a->getNextNode();; op = op->getNextNode()) {
-      WalkResult clash = op->walk([&](Operation *inner) {
-        return llvm::any_of(
-                   inner->getOperands(),
-                   [&](Value v) { return llvm::is_contained(written, v); })
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      });
-      if (clash.wasInterrupted()) {
-        missed(a, kName, "a later nest reads what this one writes");
-        return false;
-      }
-      if (op == c)
-        break;
+    // `a` moves down to `c` and runs in step with it.
+    if (!mayMoveTo(a, c)) {
+      missed(a, kName, "it and a nest after it touch the same memory");
+      return false;
     }
     TileBuilder b(OpBuilder(c), c.getLoc());
     std::string label =
@@ -269,10 +259,33 @@ struct FuseBackwardNestsPass
     }
     auto acc = cast<RankedTensorType>(dot.getType());
     int64_t bm = acc.getDimSize(0);
-    // Entries past the end of either loop add nothing only if they are zero.
     auto select = stripCasts(dot.getA()).getDefiningOp<arith::SelectOp>();
     if (!select || floatConstant(select.getFalseValue()) != 0.0) {
       missed(rows, kName, "the product's left side is not zero where hidden");
+      return;
+    }
+    // The key nest visits the same tiles, or more of which the mask says that
+    // they add nothing.
+    IRMapping toKey;
+    toKey.map(rows.getIv(0), key.nest.getIv(0));
+    auto covers = [&](Value mine, Value others, Value iv, Value end) {
+      return sameValue(mine, toKey, others, toKey) ||
+             maskEndsAt(select.getCondition(), iv, end, toKey);
+    };
+    Value heads = rows.getBounds()[1], kvHeads = key.nest.getBounds()[1];
+    auto [all, size] = matchBinary<arith::DivUIOp>(kvHeads);
+    bool sameHeads = key.group == 1
+                         ? sameValue(heads, {}, kvHeads, {})
+                         : all && getConstantIntValue(OpFoldResult(size)) == key.group &&
+                               sameValue(all, {}, heads, {});
+    if (!sameHeads || !sameValue(rows.getBounds()[0], {}, key.nest.getBounds()[0], {}) ||
+        getConstantIntValue(OpFoldResult(loop.getLowerBound())) != 0 ||
+        getConstantIntValue(OpFoldResult(key.rows.getLowerBound())) != 0 ||
+        !covers(loop.getUpperBound(), key.nest.getBounds()[2], loop.getInductionVar(),
+                loop.getUpperBound()) ||
+        !covers(rows.getBounds()[2], key.rows.getUpperBound(), rows.getIv(2),
+                key.rows.getUpperBound())) {
+      missed(rows, kName, "the nest over keys visits other tiles");
       return;
     }
     if (rows.getSteps()[2] != bm ||
@@ -282,9 +295,14 @@ struct FuseBackwardNestsPass
       missed(rows, kName, "its blocks are not those of the nest over keys");
       return;
     }
-    // Nothing between may read its result; it will end after the key nest.
-    if (rows->isBeforeInBlock(key.nest))
+    // It will end after the key nest.
+    if (rows->isBeforeInBlock(key.nest)) {
+      if (!mayMoveTo(rows, key.nest)) {
+        missed(rows, kName, "a nest between touches the same memory");
+        return;
+      }
       rows->moveAfter(key.nest);
+    }
 
     // The buffer, zeroed before.
     TileBuilder b(OpBuilder(key.nest), rows.getLoc());

@@ -89,6 +89,69 @@ bool isSameExp(Value v, const Softmax &s, IRMapping &map) {
   return sameValues(load->getOperands(), map, m0->getOperands(), IRMapping());
 }
 
+/// True if the loop visits whole tiles of `load`, one after the other from 0.
+bool visitsTiles(scf::ForOp loop, LoadOp load) {
+  auto tile = load.getTile().getType();
+  return load->getParentOp() == loop && tile.getRank() == 2 &&
+         getConstantIntValue(OpFoldResult(loop.getLowerBound())) == 0 &&
+         getConstantIntValue(OpFoldResult(loop.getStep())) == tile.getDimSize(1) &&
+         load.getIndices().back() == loop.getInductionVar();
+}
+
+/// True if the nest's only effect is `store`, of a local buffer unless `output`.
+bool onlyStores(NestOp nest, StoreOp store, bool output = false) {
+  Access a = accessOf(nest);
+  return a.writes.size() == 1 && a.writes.contains(store.getBuffer()) &&
+         (output || store.getBuffer().getDefiningOp<memref::AllocOp>());
+}
+
+/// True if all loads of `buffer` stand in one of `nests`.
+bool onlyReadIn(Value buffer, ArrayRef<Operation *> nests) {
+  return llvm::all_of(loadsOf(buffer), [&](LoadOp l) {
+    return llvm::is_contained(nests, (Operation *)l->getParentOfType<NestOp>());
+  });
+}
+
+/// What the fusion takes away must serve nothing else, and what it computes
+/// later must not have changed by then.
+bool isSelfContained(Match &m, LoadOp x, std::string &why) {
+  Softmax &s = m.softmax;
+  auto lseNest = cast<NestOp>(s.lse->getParentOp());
+  LoadOp sm = s.m, sl = s.l;
+  StoreOp lse = s.lse;
+  why = "the nests run over different rows";
+  for (NestOp n : {m.max.nest, m.sum.nest, lseNest})
+    if (!sameValues(n.getBounds(), m.product.nest.getBounds()) ||
+        n.getSteps() != m.product.nest.getSteps())
+      return false;
+  why = "the nests that would go have other effects or readers";
+  if (!onlyStores(m.max.nest, m.max.store) || !onlyStores(m.sum.nest, m.sum.store) ||
+      !onlyStores(lseNest, lse, /*output=*/true) ||
+      !onlyReadIn(sm.getBuffer(), {m.sum.nest, lseNest, s.nest}) ||
+      !onlyReadIn(sl.getBuffer(), {lseNest, s.nest}))
+    return false;
+  for (Value v : accessOf(s.nest).writes)
+    if (!v.getDefiningOp<memref::AllocOp>())
+      return false;
+  why = "the scores or L are used in between";
+  if (!m.max.nest->isBeforeInBlock(m.product.nest))
+    return false;
+  for (Operation *op = m.max.nest; op != m.product.nest; op = op->getNextNode())
+    if (op != lseNest && (isWrittenIn(op, x.getBuffer()) ||
+                          accessOf(op).reads.contains(lse.getBuffer())))
+      return false;
+  why = "its P is read by others and does not lie in [b, h, i, j] order";
+  auto alloc = s.p.getBuffer().getDefiningOp<memref::AllocOp>();
+  bool others = llvm::any_of(s.nest.getBlock()->getOps<StoreOp>(), [&](StoreOp store) {
+    return llvm::any_of(loadsOf(store.getBuffer()),
+                        [&](LoadOp l) { return l != m.productP; });
+  });
+  if (others && alloc.getDynamicSizes().size() != 4)
+    return false;
+  why.clear();
+  return true;
+}
+
 std::optional<Match> match(const Softmax &s, std::string &why) {
   Match m;
   m.softmax = s;
@@ -111,7 +174,8 @@ std::optional<Match> match(const Softmax &s, std::string &why) {
     term = foldedTerm<arith::MaximumFOp>(max->loop);
   ReduceOp r = matchReduce(term, ReduceKind::max);
   auto mx = r ? r.getTile().getDefiningOp<LoadOp>() : LoadOp();
-  if (!mx || mx.getBuffer() != x0.getBuffer() ||
+  if (!mx || mx.getBuffer() != x0.getBuffer() || !visitsTiles(max->loop, mx) ||
+      !sameValues(max->store.getIndices(), mx.getIndices().drop_back()) ||
       floatConstant(max->loop.getInitArgs()[0]) != -kInf)
     return why = "m is not the maximum of the same scores", std::nullopt;
 
@@ -120,6 +184,12 @@ std::optional<Match> match(const Softmax &s, std::string &why) {
   if (!r || floatConstant(sum->loop.getInitArgs()[0]) != 0.0 ||
       !isSameExp(r.getTile(), s, map))
     return why = "l is not the sum of the same exp(x - m)", std::nullopt;
+  // The map holds the indices of x in the sum's loop.
+  auto sx = r.getTile().getDefiningOp<math::ExpOp>().getOperand()
+                .getDefiningOp<arith::SubFOp>().getLhs().getDefiningOp<LoadOp>();
+  if (!visitsTiles(sum->loop, sx) ||
+      !sameValues(sum->store.getIndices(), sx.getIndices().drop_back()))
+    return why = "l is not stored at the rows that it sums", std::nullopt;
 
   for (LoadOp load : loadsOf(sp.getBuffer())) {
     auto nest = load->getParentOfType<NestOp>();
@@ -128,7 +198,7 @@ std::optional<Match> match(const Softmax &s, std::string &why) {
         loop.getNumRegionIterArgs() != 1)
       continue;
     auto dot = loop.getYieldedValues()[0].getDefiningOp<DotOp>();
-    if (!dot || dot.getAcc() != loop.getRegionIterArg(0) ||
+    if (!dot || dot.getAcc() != loop.getRegionIterArg(0) || !visitsTiles(loop, load) ||
         stripCasts(dot.getA()) != load.getTile() ||
         floatConstant(loop.getInitArgs()[0]) != 0.0)
       continue;
@@ -153,6 +223,8 @@ std::optional<Match> match(const Softmax &s, std::string &why) {
     m.product = RowFold{nest, loop, {}};
     m.dot = dot;
     m.productP = load;
+    if (!isSelfContained(m, x0, why))
+      return std::nullopt;
     return m;
   }
   if (why.empty())

@@ -164,6 +164,11 @@ struct FusePRecomputePass
     for (LoadOp load : loadsOf(old)) {
       if (!isBackward(load, nests))
         continue;
+      // Past a limit a code reads as 0, which is not P = 0.
+      if (load.getTile().getType() != s.p.getTile().getType() || !isWhole(load)) {
+        missed(load, kName, "it reads another tile shape than was stored, or past a limit");
+        continue;
+      }
       TileBuilder at(OpBuilder(load), load.getLoc());
       Value code = at.load(codes, load.getIndices(), load.getLimits(),
                            load.getTile().getType().getShape());

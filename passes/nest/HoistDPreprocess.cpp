@@ -159,6 +159,25 @@ struct HoistDPreprocessPass
         why = "the rows of dO are not the rows of P V";
         continue;
       }
+      auto tile = cast<RankedTensorType>(dO.getTile().getType());
+      int64_t width = rowP.getTile().getType().getDimSize(1);
+      if (store.getTile().getType() != tile ||
+          getConstantIntValue(OpFoldResult(row.loop.getStep())) != width ||
+          other.getSteps() != nest.getSteps() ||
+          !sameValues(other.getBounds(), map, nest.getBounds(), none)) {
+        why = "P V is not stored for the same rows and channels";
+        continue;
+      }
+      // P, V and O are the same in both nests.
+      Access between;
+      for (Operation *op = other->getNextNode(); op != nest; op = op->getNextNode())
+        between.writes.insert_range(accessOf(op).writes);
+      if (llvm::any_of(std::initializer_list<Value>{p.getBuffer(), v2.getBuffer(),
+                                                    store.getBuffer(), dO.getBuffer()},
+                       [&](Value x) { return between.writes.contains(x); })) {
+        why = "P, V or O is written again in between";
+        continue;
+      }
       TileBuilder b(OpBuilder(row.loop), row.loop.getLoc());
       Value g = cloneSlice(b, dO.getTile(), dp->map);
       SmallVector<Value> indices, limits;

@@ -2,9 +2,22 @@
 
 #include "passes/nest/MaskRewrite.h"
 
+#include "passes/nest/Tiles.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
+
+/// True if what `v` is computed by reads a buffer that the block writes: then
+/// it can't move to the front of the block.
+static bool readsWhatIsWritten(Value v, Block &block) {
+  SetVector<Value> written;
+  for (Operation &op : block)
+    written.insert_range(fathom::accessOf(&op).writes);
+  return llvm::any_of(fathom::getSlice(v, &block), [&](Operation *op) {
+    return llvm::any_of(fathom::accessOf(op).reads, [&](Value b) { return written.contains(b); });
+  });
+}
 
 llvm::SetVector<Value> fathom::getSelectMasks(Block &block) {
   llvm::SetVector<Value> masks;
@@ -12,7 +25,7 @@ llvm::SetVector<Value> fathom::getSelectMasks(Block &block) {
     Value c = select.getCondition();
     Type chosen = getElementTypeOrSelf(select.getType());
     if (isa<FloatType>(chosen) && isa<RankedTensorType>(c.getType()) &&
-        !c.getDefiningOp<arith::CmpFOp>())
+        !c.getDefiningOp<arith::CmpFOp>() && !readsWhatIsWritten(c, block))
       masks.insert(c);
   }
   return masks;

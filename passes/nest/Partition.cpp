@@ -22,40 +22,6 @@ namespace fathom {
 
 namespace {
 
-/// Buffers that `nest` reads and writes.
-struct Access {
-  SetVector<Value> reads, writes;
-};
-
-Access accessOf(NestOp nest) {
-  Access a;
-  nest->walk([&](Operation *op) {
-    if (auto l = dyn_cast<LoadOp>(op)) {
-      a.reads.insert(l.getBuffer());
-    } else if (auto s = dyn_cast<StoreOp>(op)) {
-      a.writes.insert(s.getBuffer());
-    } else if (auto add = dyn_cast<AccumulateOp>(op)) {
-      a.reads.insert(add.getBuffer());
-      a.writes.insert(add.getBuffer());
-      if (add.getTickets()) {
-        a.reads.insert(add.getTickets());
-        a.writes.insert(add.getTickets());
-      }
-    } else if (auto p = dyn_cast<PassTurnOp>(op)) {
-      a.reads.insert(p.getTickets());
-      a.writes.insert(p.getTickets());
-    } else if (auto s = dyn_cast<ScatterAddOp>(op)) {
-      a.reads.insert(s.getBuffer());
-      a.writes.insert(s.getBuffer());
-    } else if (auto g = dyn_cast<GatherOp>(op)) {
-      a.reads.insert(g.getBuffer());
-    } else if (auto m = dyn_cast<memref::LoadOp>(op)) {
-      a.reads.insert(m.getMemRef());
-    }
-  });
-  return a;
-}
-
 struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
   using PartitionPassBase::PartitionPassBase;
 

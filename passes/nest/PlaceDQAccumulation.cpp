@@ -30,143 +30,162 @@ namespace fathom {
 namespace {
 constexpr StringLiteral kName = "fa-place-dq-accumulation";
 
-/// A nest with one sequential dim whose iterations meet only in `add`.
+/// parallel(b, hk) sequential(j) { [for g] { for i { add to [b, h, i, 0] } } }
+/// with h = hk, or hk * group + g: key blocks that meet only in `add`, each
+/// adding once to every row block.
 struct Meeting {
   NestOp nest;
-  unsigned dim;
+  unsigned dim = 2;
   AccumulateOp add;
+  scf::ForOp rows;
+  Value g;           // the group loop's variable, if there is one
+  int64_t group = 1;
 };
 
-bool dependsOn(Value v, Value iv) {
-  if (v == iv)
-    return true;
-  Operation *def = v.getDefiningOp();
-  return def && llvm::any_of(def->getOperands(),
-                             [&](Value o) { return dependsOn(o, iv); });
+bool isConstant(Value v, int64_t c) { return getConstantIntValue(OpFoldResult(v)) == c; }
+
+/// True if v is iv, or iv plus something that does not depend on it.
+bool isOffsetOf(Value v, Value iv) {
+  auto [a, b] = matchBinary<arith::AddIOp>(v);
+  return v == iv || (a == iv && !dependsOn(b, iv)) || (b == iv && !dependsOn(a, iv));
+}
+
+/// True if different key blocks store to different rows.
+bool storesOwnRows(StoreOp store, Value iv, int64_t step) {
+  auto tile = cast<RankedTensorType>(store.getTile().getType());
+  int64_t rank = store.getIndices().size(), first = rank - tile.getRank();
+  for (int64_t d = 0; d < rank; ++d)
+    if (isOffsetOf(store.getIndices()[d], iv) &&
+        (d < first || tile.getDimSize(d - first) <= step))
+      return true;
+  return false;
 }
 
 std::optional<Meeting> matchMeeting(NestOp nest, std::string &why) {
-  if (nest.getNumParallel() + 1 != nest.getNumDims())
+  if (nest.getNumParallel() != 2 || nest.getNumDims() != 3)
     return std::nullopt;
-  unsigned dim = nest.getNumParallel();
-  Value iv = nest.getIv(dim);
-  Meeting m{nest, dim, {}};
-  bool ok = true;
+  Meeting m;
+  m.nest = nest;
+  Value iv = nest.getIv(m.dim);
+  bool one = true, own = true;
   nest->walk([&](Operation *op) {
     if (auto add = dyn_cast<AccumulateOp>(op)) {
-      if (m.add || add.getMode() != AccumulateMode::plain)
-        ok = false;
+      one &= !m.add && add.getMode() == AccumulateMode::plain;
       m.add = add;
     } else if (auto s = dyn_cast<StoreOp>(op)) {
-      if (llvm::none_of(s.getIndices(),
-                        [&](Value v) { return dependsOn(v, iv); }))
-        ok = false;
+      own &= storesOwnRows(s, iv, nest.getSteps()[m.dim]);
     } else if (isa<ScatterAddOp>(op)) {
-      ok = false;
+      one = false;
     }
   });
   if (!m.add)
     return std::nullopt;
-  if (!ok ||
-      llvm::any_of(m.add.getIndices(),
-                   [&](Value v) { return dependsOn(v, iv); }) ||
-      m.add.getIndices().size() != 4)
-    return why = "its key blocks meet in more than one addition of [b, h, i] "
-                 "rows",
-           std::nullopt;
+  if (!one || !own)
+    return why = "its key blocks meet in more than one addition of rows", std::nullopt;
+  // What one key block writes, another must not read.
+  Access access = accessOf(nest);
+  WalkResult clash = nest->walk([&](Operation *op) {
+    bool reads = isa<LoadOp, GatherOp, memref::LoadOp>(op);
+    return reads && access.writes.contains(op->getOperand(0)) ? WalkResult::interrupt()
+                                                              : WalkResult::advance();
+  });
+  if (clash.wasInterrupted())
+    return why = "it reads a buffer that it writes", std::nullopt;
+  // Where it adds.
+  m.rows = dyn_cast<scf::ForOp>(m.add->getParentOp());
+  auto idx = m.add.getIndices();
+  auto tile = cast<RankedTensorType>(m.add.getTile().getType());
+  why = "it does not add once to [b, h, i] for every row block i";
+  if (!m.rows || idx.size() != 4 || tile.getRank() != 2 || idx[0] != nest.getIv(0) ||
+      idx[2] != m.rows.getInductionVar() || !isConstant(idx[3], 0) ||
+      !isConstant(m.rows.getLowerBound(), 0) ||
+      !isConstant(m.rows.getStep(), tile.getDimSize(0)) ||
+      dependsOn(m.rows.getUpperBound(), iv))
+    return std::nullopt;
+  if (m.rows->getParentOp() != nest) {
+    auto loop = dyn_cast<scf::ForOp>(m.rows->getParentOp());
+    auto group = loop ? getConstantIntValue(OpFoldResult(loop.getUpperBound())) : std::nullopt;
+    auto [product, g] = matchBinary<arith::AddIOp>(idx[1]);
+    if (loop && product == loop.getInductionVar())
+      std::swap(product, g);
+    auto [hk, size] = matchBinary<arith::MulIOp>(product);
+    if (size == nest.getIv(1))
+      std::swap(hk, size);
+    if (!group || loop->getParentOp() != nest || !isConstant(loop.getLowerBound(), 0) ||
+        !isConstant(loop.getStep(), 1) || g != loop.getInductionVar() ||
+        hk != nest.getIv(1) || !size || !isConstant(size, *group))
+      return std::nullopt;
+    m.g = g;
+    m.group = *group;
+  } else if (idx[1] != nest.getIv(1)) {
+    return std::nullopt;
+  }
+  // What it adds follows from where it adds and from outside of the nest.
+  std::function<bool(Value)> follows = [&](Value v) {
+    if (llvm::is_contained(nest.getBlock()->getArguments(), v) ||
+        v == m.rows.getInductionVar() || v == m.g ||
+        !nest.getBody().isAncestor(v.getParentRegion()))
+      return true;
+    Operation *def = v.getDefiningOp();
+    return def && !def->getNumRegions() && llvm::all_of(def->getOperands(), follows);
+  };
+  if (!follows(m.add.getTile()) ||
+      llvm::any_of(m.add.getLimits(),
+                   [&](Value v) { return nest.getBody().isAncestor(v.getParentRegion()); }))
+    return why = "what it adds depends on earlier additions", std::nullopt;
+  why.clear();
   return m;
 }
 
-/// The nests that zero and read the accumulated buffer.
+/// The nests that zero and read the accumulated buffer, around the one that
+/// adds: over all (b, h, i).
 struct Buffer {
   memref::AllocOp alloc;
   StoreOp zero;
   LoadOp read;
 };
 
-std::optional<Buffer> matchBuffer(AccumulateOp add) {
+std::optional<Buffer> matchBuffer(Meeting &m, std::string &why) {
   Buffer b;
-  b.alloc = add.getBuffer().getDefiningOp<memref::AllocOp>();
-  // [b, h, i, channel], of which only the channels are static.
-  if (!b.alloc || b.alloc.getType().getRank() != 4 ||
-      b.alloc.getDynamicSizes().size() != 3 ||
-      b.alloc.getType().isDynamicDim(3))
-    return std::nullopt;
-  for (Operation *user : b.alloc->getUsers()) {
-    if (auto s = dyn_cast<StoreOp>(user); s && !b.zero)
+  Value buffer = m.add.getBuffer();
+  b.alloc = buffer.getDefiningOp<memref::AllocOp>();
+  bool ok = (bool)b.alloc;
+  for (Operation *user : buffer.getUsers()) {
+    if (auto s = dyn_cast<StoreOp>(user)) {
+      ok &= !b.zero;
       b.zero = s;
-    else if (auto l = dyn_cast<LoadOp>(user); l && !b.read)
+    } else if (auto l = dyn_cast<LoadOp>(user)) {
+      ok &= !b.read;
       b.read = l;
-    else if (user != add)
-      return std::nullopt;
+    } else {
+      ok &= user == m.add;
+    }
   }
-  auto inNest = [](Operation *op) {
-    return op->getParentOfType<NestOp>() != nullptr;
-  };
-  if (!b.zero || !b.read || !inNest(b.zero) || !inNest(b.read) ||
-      floatConstant(b.zero.getTile()) != 0.0)
+  why = "its sums are not zeroed by a nest before it and read by one after it";
+  if (!ok || !b.zero || !b.read || floatConstant(b.zero.getTile()) != 0.0)
     return std::nullopt;
-  return b;
-}
-
-/// How a nest over [b, KV head, key block] adds the rows [b, head, i]: what a
-/// nest over the rows needs to say the same.
-struct RowMeeting {
-  NestOp zeroNest;
-  scf::ForOp rows;
-  /// head = kvHead * group + member, unless the two are the same.
-  Value group, member;
-};
-
-std::optional<RowMeeting> matchRows(Meeting &m, Buffer &buffer,
-                                    std::string &why) {
-  NestOp nest = m.nest;
-  auto idx = m.add.getIndices();
-  RowMeeting r;
-  r.rows = dyn_cast<scf::ForOp>(m.add->getParentOp());
-  r.zeroNest = dyn_cast<NestOp>(buffer.zero->getParentOp());
-  int64_t blockM =
-      cast<RankedTensorType>(m.add.getTile().getType()).getDimSize(0);
-  why = "its additions are not those of one loop over the rows of a head";
-  if (!r.rows || !r.zeroNest || m.dim != 2 || r.zeroNest.getNumDims() != 3 ||
-      r.zeroNest.getSteps()[2] != blockM ||
-      !llvm::hasSingleElement(r.zeroNest.getOps<StoreOp>()) ||
-      idx[0] != nest.getIv(0) || idx[2] != r.rows.getInductionVar())
+  auto zeroNest = dyn_cast<NestOp>(b.zero->getParentOp());
+  auto readNest = dyn_cast<NestOp>(b.read->getParentOp());
+  // [b, h, i, channel], of which only the channels are static.
+  auto type = cast<MemRefType>(buffer.getType());
+  int64_t bm = cast<RankedTensorType>(m.add.getTile().getType()).getDimSize(0);
+  if (type.getRank() != 4 || b.alloc.getDynamicSizes().size() != 3 || type.isDynamicDim(3))
     return std::nullopt;
-  SmallVector<Value> known{nest.getIv(0), nest.getIv(1), nest.getIv(2), idx[2]};
-  if (idx[1] != nest.getIv(1)) {
-    // h = hk * group + g: the KV head is h / group.
-    auto [product, g] = matchBinary<arith::AddIOp>(idx[1]);
-    if (product && !product.getDefiningOp<arith::MulIOp>())
-      std::swap(product, g);
-    auto [hk, group] = product ? matchBinary<arith::MulIOp>(product)
-                               : std::pair<Value, Value>();
-    if (!hk || (hk != nest.getIv(1) && group != nest.getIv(1)))
-      return std::nullopt;
-    r.group = hk == nest.getIv(1) ? group : hk;
-    r.member = g;
-    known.push_back(g);
-  }
-  // Everything else follows from these and from outside of the nest.
-  std::function<bool(Value, bool)> follows = [&](Value v, bool keys) {
-    if (v == nest.getIv(2))
-      return keys;
-    if (llvm::is_contained(known, v) ||
-        !nest.getBody().isAncestor(v.getParentRegion()))
-      return true;
-    Operation *def = v.getDefiningOp();
-    return def && !def->getNumRegions() &&
-           llvm::all_of(def->getOperands(),
-                        [&](Value o) { return follows(o, keys); });
-  };
-  if ((r.group && nest.getBody().isAncestor(r.group.getParentRegion()) &&
-       !getConstantIntValue(OpFoldResult(r.group))) ||
-      !follows(m.add.getTile(), true) || !follows(idx[3], false) ||
-      !llvm::all_of(m.add.getLimits(),
-                    [&](Value v) { return follows(v, false); }))
+  if (!zeroNest || !readNest || zeroNest->getBlock() != m.nest->getBlock() ||
+      readNest->getBlock() != m.nest->getBlock() || !zeroNest->isBeforeInBlock(m.nest) ||
+      !m.nest->isBeforeInBlock(readNest) || zeroNest.getNumDims() != 3 ||
+      zeroNest.getSteps()[2] != bm ||
+      !llvm::hasSingleElement(zeroNest.getBlock()->getOps<StoreOp>()))
+    return std::nullopt;
+  // All heads: the KV heads are the heads over the group.
+  Value heads = zeroNest.getBounds()[1], kvHeads = m.nest.getBounds()[1];
+  auto [all, group] = matchBinary<arith::DivUIOp>(kvHeads);
+  bool same = m.group == 1 ? sameValue(heads, {}, kvHeads, {})
+                           : all && isConstant(group, m.group) && sameValue(all, {}, heads, {});
+  if (!same || !sameValue(zeroNest.getBounds()[0], {}, m.nest.getBounds()[0], {}))
     return std::nullopt;
   why.clear();
-  return r;
+  return b;
 }
 
 struct PlaceDQAccumulationPass
@@ -183,7 +202,7 @@ struct PlaceDQAccumulationPass
       for (auto nest : llvm::make_early_inc_range(func.getOps<NestOp>())) {
         std::string why;
         auto m = matchMeeting(nest, why);
-        auto buffer = m ? matchBuffer(m->add) : std::nullopt;
+        auto buffer = m ? matchBuffer(*m, why) : std::nullopt;
         if (!buffer) {
           if (!why.empty())
             missed(nest, kName, why);
@@ -219,14 +238,11 @@ struct PlaceDQAccumulationPass
     case DQPolicy::split:
       makeSplit(m, buffer, schedule.getDqSplits());
       break;
-    case DQPolicy::two_kernel: {
-      std::string why;
-      auto rows = matchRows(m, buffer, why);
-      if (!rows)
-        return missed(m.nest, kName, why);
-      makeTwoKernel(m, buffer, *rows);
+    case DQPolicy::two_kernel:
+      if (!addsNothingPast(m, buffer))
+        return missed(m.nest, kName, "rows past the end of its loop may not be zero");
+      makeTwoKernel(m, buffer);
       break;
-    }
     }
     passed(m.nest, kName,
            "key blocks run in parallel: dq = " +
@@ -362,31 +378,43 @@ struct PlaceDQAccumulationPass
   // two-kernel
   //===--------------------------------------------------------------------===//
 
+  /// True if the loop over rows ends where the zeroed rows do, or what would be
+  /// added past its end is zero by its mask.
+  static bool addsNothingPast(Meeting &m, Buffer &buffer) {
+    auto zeroNest = cast<NestOp>(buffer.zero->getParentOp());
+    Value end = m.rows.getUpperBound();
+    if (sameValue(end, {}, zeroNest.getBounds()[2], {}))
+      return true;
+    auto dot = m.add.getTile().getDefiningOp<DotOp>();
+    auto select = dot ? stripCasts(dot.getA()).getDefiningOp<arith::SelectOp>()
+                      : arith::SelectOp();
+    return select && floatConstant(select.getFalseValue()) == 0.0 &&
+           floatConstant(dot.getAcc()) == 0.0 &&
+           maskEndsAt(select.getCondition(), m.rows.getInductionVar(), end, {});
+  }
+
   /// The sums get a nest of their own, query blocks outermost.
-  void makeTwoKernel(Meeting &m, Buffer &buffer, RowMeeting &r) {
+  void makeTwoKernel(Meeting &m, Buffer &buffer) {
     NestOp nest = m.nest;
+    auto zeroNest = cast<NestOp>(buffer.zero->getParentOp());
     auto idx = m.add.getIndices();
     auto acc = cast<RankedTensorType>(m.add.getTile().getType());
     int64_t bn = nest.getSteps()[m.dim];
     TileBuilder b(OpBuilder(nest), nest.getLoc());
     b.setInsertionPointAfter(nest);
-    auto second = b.make<NestOp>("second_kernel", r.zeroNest.getBounds(),
-                                 r.zeroNest.getSteps(), 3);
+    auto second = b.make<NestOp>("second_kernel", zeroNest.getBounds(),
+                                 zeroNest.getSteps(), 3);
     TileBuilder t(OpBuilder::atBlockBegin(second.getBlock()), nest.getLoc());
     IRMapping map;
     map.map(nest.getIv(0), second.getIv(0));
-    map.map(r.rows.getInductionVar(), second.getIv(2));
+    map.map(m.rows.getInductionVar(), second.getIv(2));
     map.map(idx[1], second.getIv(1));
-    if (r.group) {
-      Value size = cloneSlice(t, r.group, map);
+    if (m.g) {
+      // h = hk * group + g: the KV head is h / group.
+      Value size = t.index(m.group);
       map.map(nest.getIv(1), t.make<arith::DivUIOp>(second.getIv(1), size));
-      map.map(r.member, t.make<arith::RemUIOp>(second.getIv(1), size));
+      map.map(m.g, t.make<arith::RemUIOp>(second.getIv(1), size));
     }
-    SmallVector<Value> at{second.getIv(0), second.getIv(1), second.getIv(2),
-                          cloneSlice(t, idx[3], map)};
-    SmallVector<Value> limits;
-    for (Value v : m.add.getLimits())
-      limits.push_back(cloneSlice(t, v, map));
     // All keys: the bound of the dim that was given up.
     auto loop = t.make<scf::ForOp>(t.index(0), nest.getBounds()[m.dim],
                                    t.index(bn), ValueRange{t.constant(acc, 0)});
@@ -402,8 +430,10 @@ struct PlaceDQAccumulationPass
         sum = t.dot(dot.getA(), dot.getB(), loop.getRegionIterArg(0));
       t.make<scf::YieldOp>(sum);
     }
-    t.store(loop.getResult(0), buffer.alloc, at, limits);
-    r.zeroNest.erase();
+    t.store(loop.getResult(0), buffer.alloc,
+            {second.getIv(0), second.getIv(1), second.getIv(2), t.index(0)},
+            m.add.getLimits());
+    zeroNest.erase();
     m.add.erase();
     nest.setNumParallel(nest.getNumDims());
   }
@@ -411,6 +441,18 @@ struct PlaceDQAccumulationPass
   //===--------------------------------------------------------------------===//
   // partial results
   //===--------------------------------------------------------------------===//
+
+  /// The one fa.store to `buffer`, beside additions; null if there are more.
+  static StoreOp onlyStoreOf(Value buffer) {
+    StoreOp found;
+    for (Operation *user : buffer.getUsers())
+      if (auto s = dyn_cast<StoreOp>(user)) {
+        if (found)
+          return {};
+        found = s;
+      }
+    return found;
+  }
 
   /// parallel(p...) sequential(s...) that only adds into argument G becomes
   /// parallel(p..., s...) that adds into part [s...] of a local buffer, and a
@@ -443,6 +485,17 @@ struct PlaceDQAccumulationPass
     });
     if (!ok || !target || !isa<BlockArgument>(target)) {
       missed(nest, kName, "it does more than add into one output");
+      return;
+    }
+    // Zeroed by one nest before, added to by this one, not read here.
+    StoreOp zero = onlyStoreOf(target);
+    auto zeroNest = zero ? dyn_cast<NestOp>(zero->getParentOp()) : NestOp();
+    if (!zeroNest || floatConstant(zero.getTile()) != 0.0 ||
+        zeroNest->getBlock() != nest->getBlock() || !zeroNest->isBeforeInBlock(nest) ||
+        !llvm::all_of(target.getUsers(), [&](Operation *user) {
+          return user == zero || llvm::is_contained(adds, user) || isa<memref::DimOp>(user);
+        })) {
+      missed(nest, kName, "its output is not zeroed before and added to only here");
       return;
     }
     auto type = cast<MemRefType>(target.getType());
@@ -505,11 +558,7 @@ struct PlaceDQAccumulationPass
           Value total = over(t.constant(tile, 0));
           t.store(total, target, iv, {entries.back()});
         });
-    // The sum is stored, so that the target need not be zeroed before.
-    for (Operation *user : llvm::make_early_inc_range(target.getUsers()))
-      if (auto s = dyn_cast<StoreOp>(user);
-          s && floatConstant(s.getTile()) == 0.0)
-        s.erase();
+    zero.erase(); // the sum is stored
     passed(nest, kName,
            "each batch entry and head adds into its own part, summed in order");
   }

@@ -337,6 +337,96 @@ bool fathom::sameValues(ValueRange a, const IRMapping &mapA, ValueRange b,
          });
 }
 
+Access fathom::accessOf(Operation *op) {
+  Access access;
+  op->walk([&](Operation *inner) {
+    auto effects = dyn_cast<MemoryEffectOpInterface>(inner);
+    if (!effects)
+      return;
+    SmallVector<MemoryEffects::EffectInstance> all;
+    effects.getEffects(all);
+    for (const auto &e : all) {
+      if (!e.getValue())
+        continue;
+      if (isa<MemoryEffects::Read>(e.getEffect()))
+        access.reads.insert(e.getValue());
+      else if (isa<MemoryEffects::Write>(e.getEffect()))
+        access.writes.insert(e.getValue());
+    }
+  });
+  return access;
+}
+
+bool fathom::independent(const Access &a, const Access &b) {
+  auto meet = [](const SetVector<Value> &x, const SetVector<Value> &y) {
+    return llvm::any_of(x, [&](Value v) { return y.contains(v); });
+  };
+  return !meet(a.writes, b.reads) && !meet(a.writes, b.writes) &&
+         !meet(a.reads, b.writes);
+}
+
+bool fathom::mayMoveTo(Operation *op, Operation *to) {
+  Access own = accessOf(op);
+  bool down = op->isBeforeInBlock(to);
+  auto next = [&](Operation *o) { return down ? o->getNextNode() : o->getPrevNode(); };
+  for (Operation *other = next(op); other; other = next(other)) {
+    if (!independent(own, accessOf(other)))
+      return false;
+    if (other == to)
+      return true;
+  }
+  return false;
+}
+
+bool fathom::isWrittenIn(Operation *scope, Value buffer) {
+  return accessOf(scope).writes.contains(buffer);
+}
+
+bool fathom::isMultiple(Value v, int64_t n) {
+  if (auto c = getConstantIntValue(OpFoldResult(v)))
+    return *c % n == 0;
+  if (auto arg = dyn_cast<BlockArgument>(v)) {
+    Operation *parent = arg.getOwner()->getParentOp();
+    if (auto nest = dyn_cast_or_null<NestOp>(parent))
+      return nest.getSteps()[arg.getArgNumber()] % n == 0;
+    auto loop = dyn_cast_or_null<scf::ForOp>(parent);
+    return loop && loop.getInductionVar() == arg &&
+           isMultiple(loop.getLowerBound(), n) && isMultiple(loop.getStep(), n);
+  }
+  auto mul = v.getDefiningOp<arith::MulIOp>();
+  return mul && (isMultiple(mul.getLhs(), n) || isMultiple(mul.getRhs(), n));
+}
+
+bool fathom::isWhole(LoadOp load) {
+  auto type = load.getTile().getType();
+  for (int64_t d = 0, rank = type.getRank(); d < rank; ++d)
+    if (!isMultiple(load.getLimits()[d], type.getDimSize(d)) ||
+        !isMultiple(load.getIndices().take_back(rank)[d], type.getDimSize(d)))
+      return false;
+  return true;
+}
+
+bool fathom::dependsOn(Value v, Value iv) {
+  if (v == iv)
+    return true;
+  Operation *def = v.getDefiningOp();
+  return def && llvm::any_of(def->getOperands(),
+                             [&](Value o) { return dependsOn(o, iv); });
+}
+
+bool fathom::maskEndsAt(Value mask, Value iv, Value end, const IRMapping &map) {
+  if (auto [a, b] = matchBinary<arith::AndIOp>(mask); a)
+    return maskEndsAt(a, iv, end, map) || maskEndsAt(b, iv, end, map);
+  auto cmp = mask.getDefiningOp<arith::CmpIOp>();
+  if (!cmp || cmp.getPredicate() != arith::CmpIPredicate::slt)
+    return false;
+  auto place = cmp.getLhs().getDefiningOp<BroadcastOp>();
+  auto iota = place ? place.getSource().getDefiningOp<IotaOp>() : IotaOp();
+  auto limit = cmp.getRhs().getDefiningOp<BroadcastOp>();
+  return iota && limit && iota.getStart() == iv &&
+         sameValue(limit.getSource(), map, end, map);
+}
+
 scf::ForOp fathom::onlyLoop(NestOp nest) {
   auto loops = llvm::to_vector(nest.getBlock()->getOps<scf::ForOp>());
   return loops.size() == 1 ? loops[0] : scf::ForOp();
@@ -351,6 +441,12 @@ SmallVector<NestOp> fathom::backwardNests(func::FuncOp func) {
       nests.push_back(nest);
   }
   return nests;
+}
+
+/// True if `op` stands in a later op of the nest's block.
+static bool isAfterNest(Operation *op, NestOp nest) {
+  Operation *top = nest->getBlock()->findAncestorOpInBlock(*op);
+  return top && nest->isBeforeInBlock(top);
 }
 
 std::optional<Softmax> fathom::matchSoftmax(func::FuncOp func,
@@ -392,6 +488,18 @@ std::optional<Softmax> fathom::matchSoftmax(func::FuncOp func,
       if (!sum || !store || sum.getBuffer() != s.l.getBuffer() ||
           !sameValues(sum.getIndices(), load.getIndices()) ||
           !sameValues(s.m.getIndices(), s.l.getIndices()))
+        continue;
+      // L is written once, for the rows that P has, before anyone reads it.
+      auto lseNest = dyn_cast<NestOp>(store->getParentOp());
+      size_t rows = lseNest ? lseNest.getBounds().size() : 0;
+      if (!lseNest || load->getParentOp() != lseNest ||
+          onlyStore(store.getBuffer()) != store ||
+          rows > s.nest.getBounds().size() ||
+          !sameValues(lseNest.getBounds(),
+                      s.nest.getBounds().take_front(rows)) ||
+          lseNest.getSteps() != s.nest.getSteps().take_front(rows) ||
+          llvm::any_of(loadsOf(store.getBuffer()),
+                       [&](LoadOp l) { return !isAfterNest(l, lseNest); }))
         continue;
       s.lse = store;
       s.lseM = load;
@@ -456,10 +564,8 @@ bool canRecompute(Operation *op, NestOp nest) {
   else
     return false;
   for (Operation *user : buffer.getUsers()) {
-    if (!isa<StoreOp, AccumulateOp, ScatterAddOp>(user))
-      continue;
     Operation *writer = nest->getBlock()->findAncestorOpInBlock(*user);
-    if (!writer || !writer->isBeforeInBlock(nest))
+    if (isWrittenIn(user, buffer) && (!writer || !writer->isBeforeInBlock(nest)))
       return false;
   }
   return true;
@@ -505,6 +611,9 @@ std::optional<Producer> fathom::findProducer(LoadOp load, std::string &why) {
     return why = "it reads another tile shape than was stored", std::nullopt;
   if (!sameValues(store.getLimits(), load.getLimits()))
     return why = "it reads below other limits than were stored", std::nullopt;
+  // Past a limit the load reads zero, and the tile computed again may not.
+  if (!isWhole(load))
+    return why = "its tile may reach past a limit", std::nullopt;
   llvm::SmallDenseSet<Value> seen;
   for (auto [to, from] : llvm::zip(store.getIndices(), load.getIndices())) {
     if (getConstantIntValue(OpFoldResult(to)) && sameValues(to, from))
@@ -609,14 +718,6 @@ void fathom::eraseDead(func::FuncOp func) {
 }
 
 namespace {
-bool writesTo(Operation *scope, Value buffer) {
-  for (Operation *user : buffer.getUsers())
-    if (isa<StoreOp, AccumulateOp, ScatterAddOp>(user) &&
-        scope->isAncestor(user))
-      return true;
-  return false;
-}
-
 void hoistFrom(scf::ForOp loop) {
   for (Operation &op :
        llvm::make_early_inc_range(loop.getBody()->without_terminator())) {
@@ -632,7 +733,7 @@ void hoistFrom(scf::ForOp loop) {
     else if (!isMemoryEffectFree(&op))
       continue;
     // memref.load may not be moved to where it could run out of bounds.
-    if (buffer && (writesTo(loop, buffer) || isa<memref::LoadOp>(op)))
+    if (buffer && (isWrittenIn(loop, buffer) || isa<memref::LoadOp>(op)))
       continue;
     op.moveBefore(loop);
   }

@@ -142,6 +142,39 @@ std::pair<mlir::Value, mlir::Value> matchBinary(mlir::Value v) {
   return {op->getOperand(0), op->getOperand(1)};
 }
 
+/// Buffers that an op and all ops inside it read and write, from their memory
+/// effects.
+struct Access {
+  llvm::SetVector<mlir::Value> reads, writes;
+};
+Access accessOf(mlir::Operation *op);
+
+/// True if neither writes what the other reads or writes: they may swap.
+bool independent(const Access &a, const Access &b);
+
+/// True if `op` may move past the ops between it and `to`, and past `to`, in
+/// its block.
+bool mayMoveTo(mlir::Operation *op, mlir::Operation *to);
+
+/// True if an op inside `scope` writes `buffer`.
+bool isWrittenIn(mlir::Operation *scope, mlir::Value buffer);
+
+/// True if v is a multiple of n: by its definition, or as the variable of a
+/// nest dim or loop that runs in such steps.
+bool isMultiple(mlir::Value v, int64_t n);
+
+/// True if no entry of the tile lies past a limit, where it would read as
+/// zero: the tile starts and the buffer ends at multiples of the tile's size.
+bool isWhole(LoadOp load);
+
+/// True if `v` depends on `iv`, through ops of any kind.
+bool dependsOn(mlir::Value v, mlir::Value iv);
+
+/// True if `mask` is false wherever `iv` plus a place in the tile is at or past
+/// `end`: one of its conjuncts is iota(iv) < end.
+bool maskEndsAt(mlir::Value mask, mlir::Value iv, mlir::Value end,
+                const mlir::IRMapping &map);
+
 /// The one loop that stands directly in the body of `nest`, else null.
 mlir::scf::ForOp onlyLoop(NestOp nest);
 

@@ -29,7 +29,9 @@ CpuExecutable::compile(mlir::ModuleOp module, const CpuTarget &target) {
 
 llvm::Expected<std::unique_ptr<CpuExecutable>>
 CpuExecutable::load(std::unique_ptr<llvm::MemoryBuffer> object) {
-  llvm::InitializeNativeTarget();
+  // LLVM's registry of targets is not for two threads at a time.
+  static const bool once = !llvm::InitializeNativeTarget();
+  (void)once;
   std::unique_ptr<CpuExecutable> e(new CpuExecutable());
   e->bytes = object->getBuffer().str();
   auto jit = llvm::orc::LLJITBuilder().create();
