@@ -143,11 +143,17 @@ LogicalResult FADialect::verifyOperationAttribute(Operation *op,
     }
     // Items that may run at the same time must add to entries of their own.
     auto nest = inner->getParentOfType<NestOp>();
-    ValueRange indices = add ? ValueRange(add.getIndices()) : ValueRange(scatter.getIndices());
-    for (unsigned d = 0; nest && mode == AccumulateMode::plain && d < nest.getNumParallel(); ++d)
-      if (llvm::none_of(indices, [&](Value v) { return dependsOn(v, nest.getIv(d)); })) {
-        inner->emitOpError("expected the place of a plain addition to depend on every parallel "
-                           "dim of its nest in a function whose schedule is deterministic, got "
+    ValueRange indices =
+        add ? ValueRange(add.getIndices()) : ValueRange(scatter.getIndices());
+    for (unsigned d = 0;
+         nest && mode == AccumulateMode::plain && d < nest.getNumParallel();
+         ++d)
+      if (llvm::none_of(indices,
+                        [&](Value v) { return dependsOn(v, nest.getIv(d)); })) {
+        inner->emitOpError("expected the place of a plain addition to depend "
+                           "on every parallel "
+                           "dim of its nest in a function whose schedule is "
+                           "deterministic, got "
                            "one that does not depend on dim ")
             << d;
         return WalkResult::interrupt();

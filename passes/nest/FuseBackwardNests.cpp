@@ -55,7 +55,8 @@ std::optional<KeyNest> matchKeyNest(NestOp nest) {
   if (chain.size() == 1)
     return k;
   auto group = getConstantIntValue(OpFoldResult(chain[0].getUpperBound()));
-  if (!group || getConstantIntValue(OpFoldResult(chain[0].getLowerBound())) != 0 ||
+  if (!group ||
+      getConstantIntValue(OpFoldResult(chain[0].getLowerBound())) != 0 ||
       getConstantIntValue(OpFoldResult(chain[0].getStep())) != 1)
     return std::nullopt;
   k.group = *group;
@@ -274,15 +275,17 @@ struct FuseBackwardNestsPass
     };
     Value heads = rows.getBounds()[1], kvHeads = key.nest.getBounds()[1];
     auto [all, size] = matchBinary<arith::DivUIOp>(kvHeads);
-    bool sameHeads = key.group == 1
-                         ? sameValue(heads, {}, kvHeads, {})
-                         : all && getConstantIntValue(OpFoldResult(size)) == key.group &&
-                               sameValue(all, {}, heads, {});
-    if (!sameHeads || !sameValue(rows.getBounds()[0], {}, key.nest.getBounds()[0], {}) ||
+    bool sameHeads =
+        key.group == 1
+            ? sameValue(heads, {}, kvHeads, {})
+            : all && getConstantIntValue(OpFoldResult(size)) == key.group &&
+                  sameValue(all, {}, heads, {});
+    if (!sameHeads ||
+        !sameValue(rows.getBounds()[0], {}, key.nest.getBounds()[0], {}) ||
         getConstantIntValue(OpFoldResult(loop.getLowerBound())) != 0 ||
         getConstantIntValue(OpFoldResult(key.rows.getLowerBound())) != 0 ||
-        !covers(loop.getUpperBound(), key.nest.getBounds()[2], loop.getInductionVar(),
-                loop.getUpperBound()) ||
+        !covers(loop.getUpperBound(), key.nest.getBounds()[2],
+                loop.getInductionVar(), loop.getUpperBound()) ||
         !covers(rows.getBounds()[2], key.rows.getUpperBound(), rows.getIv(2),
                 key.rows.getUpperBound())) {
       missed(rows, kName, "the nest over keys visits other tiles");

@@ -94,7 +94,8 @@ bool visitsTiles(scf::ForOp loop, LoadOp load) {
   auto tile = load.getTile().getType();
   return load->getParentOp() == loop && tile.getRank() == 2 &&
          getConstantIntValue(OpFoldResult(loop.getLowerBound())) == 0 &&
-         getConstantIntValue(OpFoldResult(loop.getStep())) == tile.getDimSize(1) &&
+         getConstantIntValue(OpFoldResult(loop.getStep())) ==
+             tile.getDimSize(1) &&
          load.getIndices().back() == loop.getInductionVar();
 }
 
@@ -125,7 +126,8 @@ bool isSelfContained(Match &m, LoadOp x, std::string &why) {
         n.getSteps() != m.product.nest.getSteps())
       return false;
   why = "the nests that would go have other effects or readers";
-  if (!onlyStores(m.max.nest, m.max.store) || !onlyStores(m.sum.nest, m.sum.store) ||
+  if (!onlyStores(m.max.nest, m.max.store) ||
+      !onlyStores(m.sum.nest, m.sum.store) ||
       !onlyStores(lseNest, lse, /*output=*/true) ||
       !onlyReadIn(sm.getBuffer(), {m.sum.nest, lseNest, s.nest}) ||
       !onlyReadIn(sl.getBuffer(), {lseNest, s.nest}))
@@ -142,10 +144,11 @@ bool isSelfContained(Match &m, LoadOp x, std::string &why) {
       return false;
   why = "its P is read by others and does not lie in [b, h, i, j] order";
   auto alloc = s.p.getBuffer().getDefiningOp<memref::AllocOp>();
-  bool others = llvm::any_of(s.nest.getBlock()->getOps<StoreOp>(), [&](StoreOp store) {
-    return llvm::any_of(loadsOf(store.getBuffer()),
-                        [&](LoadOp l) { return l != m.productP; });
-  });
+  bool others =
+      llvm::any_of(s.nest.getBlock()->getOps<StoreOp>(), [&](StoreOp store) {
+        return llvm::any_of(loadsOf(store.getBuffer()),
+                            [&](LoadOp l) { return l != m.productP; });
+      });
   if (others && alloc.getDynamicSizes().size() != 4)
     return false;
   why.clear();
@@ -185,8 +188,12 @@ std::optional<Match> match(const Softmax &s, std::string &why) {
       !isSameExp(r.getTile(), s, map))
     return why = "l is not the sum of the same exp(x - m)", std::nullopt;
   // The map holds the indices of x in the sum's loop.
-  auto sx = r.getTile().getDefiningOp<math::ExpOp>().getOperand()
-                .getDefiningOp<arith::SubFOp>().getLhs().getDefiningOp<LoadOp>();
+  auto sx = r.getTile()
+                .getDefiningOp<math::ExpOp>()
+                .getOperand()
+                .getDefiningOp<arith::SubFOp>()
+                .getLhs()
+                .getDefiningOp<LoadOp>();
   if (!visitsTiles(sum->loop, sx) ||
       !sameValues(sum->store.getIndices(), sx.getIndices().drop_back()))
     return why = "l is not stored at the rows that it sums", std::nullopt;
@@ -198,8 +205,8 @@ std::optional<Match> match(const Softmax &s, std::string &why) {
         loop.getNumRegionIterArgs() != 1)
       continue;
     auto dot = loop.getYieldedValues()[0].getDefiningOp<DotOp>();
-    if (!dot || dot.getAcc() != loop.getRegionIterArg(0) || !visitsTiles(loop, load) ||
-        stripCasts(dot.getA()) != load.getTile() ||
+    if (!dot || dot.getAcc() != loop.getRegionIterArg(0) ||
+        !visitsTiles(loop, load) || stripCasts(dot.getA()) != load.getTile() ||
         floatConstant(loop.getInitArgs()[0]) != 0.0)
       continue;
     // The P tile must be row i, key block j of this loop.

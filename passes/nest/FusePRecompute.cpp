@@ -165,8 +165,10 @@ struct FusePRecomputePass
       if (!isBackward(load, nests))
         continue;
       // Past a limit a code reads as 0, which is not P = 0.
-      if (load.getTile().getType() != s.p.getTile().getType() || !isWhole(load)) {
-        missed(load, kName, "it reads another tile shape than was stored, or past a limit");
+      if (load.getTile().getType() != s.p.getTile().getType() ||
+          !isWhole(load)) {
+        missed(load, kName,
+               "it reads another tile shape than was stored, or past a limit");
         continue;
       }
       TileBuilder at(OpBuilder(load), load.getLoc());

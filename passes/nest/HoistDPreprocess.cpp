@@ -170,11 +170,13 @@ struct HoistDPreprocessPass
       }
       // P, V and O are the same in both nests.
       Access between;
-      for (Operation *op = other->getNextNode(); op != nest; op = op->getNextNode())
+      for (Operation *op = other->getNextNode(); op != nest;
+           op = op->getNextNode())
         between.writes.insert_range(accessOf(op).writes);
-      if (llvm::any_of(std::initializer_list<Value>{p.getBuffer(), v2.getBuffer(),
-                                                    store.getBuffer(), dO.getBuffer()},
-                       [&](Value x) { return between.writes.contains(x); })) {
+      if (llvm::any_of(
+              std::initializer_list<Value>{p.getBuffer(), v2.getBuffer(),
+                                           store.getBuffer(), dO.getBuffer()},
+              [&](Value x) { return between.writes.contains(x); })) {
         why = "P, V or O is written again in between";
         continue;
       }

@@ -15,7 +15,8 @@ static bool readsWhatIsWritten(Value v, Block &block) {
   for (Operation &op : block)
     written.insert_range(fathom::accessOf(&op).writes);
   return llvm::any_of(fathom::getSlice(v, &block), [&](Operation *op) {
-    return llvm::any_of(fathom::accessOf(op).reads, [&](Value b) { return written.contains(b); });
+    return llvm::any_of(fathom::accessOf(op).reads,
+                        [&](Value b) { return written.contains(b); });
   });
 }
 

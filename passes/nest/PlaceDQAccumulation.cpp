@@ -38,16 +38,19 @@ struct Meeting {
   unsigned dim = 2;
   AccumulateOp add;
   scf::ForOp rows;
-  Value g;           // the group loop's variable, if there is one
+  Value g; // the group loop's variable, if there is one
   int64_t group = 1;
 };
 
-bool isConstant(Value v, int64_t c) { return getConstantIntValue(OpFoldResult(v)) == c; }
+bool isConstant(Value v, int64_t c) {
+  return getConstantIntValue(OpFoldResult(v)) == c;
+}
 
 /// True if v is iv, or iv plus something that does not depend on it.
 bool isOffsetOf(Value v, Value iv) {
   auto [a, b] = matchBinary<arith::AddIOp>(v);
-  return v == iv || (a == iv && !dependsOn(b, iv)) || (b == iv && !dependsOn(a, iv));
+  return v == iv || (a == iv && !dependsOn(b, iv)) ||
+         (b == iv && !dependsOn(a, iv));
 }
 
 /// True if different key blocks store to different rows.
@@ -81,13 +84,15 @@ std::optional<Meeting> matchMeeting(NestOp nest, std::string &why) {
   if (!m.add)
     return std::nullopt;
   if (!one || !own)
-    return why = "its key blocks meet in more than one addition of rows", std::nullopt;
+    return why = "its key blocks meet in more than one addition of rows",
+           std::nullopt;
   // What one key block writes, another must not read.
   Access access = accessOf(nest);
   WalkResult clash = nest->walk([&](Operation *op) {
     bool reads = isa<LoadOp, GatherOp, memref::LoadOp>(op);
-    return reads && access.writes.contains(op->getOperand(0)) ? WalkResult::interrupt()
-                                                              : WalkResult::advance();
+    return reads && access.writes.contains(op->getOperand(0))
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
   });
   if (clash.wasInterrupted())
     return why = "it reads a buffer that it writes", std::nullopt;
@@ -96,22 +101,24 @@ std::optional<Meeting> matchMeeting(NestOp nest, std::string &why) {
   auto idx = m.add.getIndices();
   auto tile = cast<RankedTensorType>(m.add.getTile().getType());
   why = "it does not add once to [b, h, i] for every row block i";
-  if (!m.rows || idx.size() != 4 || tile.getRank() != 2 || idx[0] != nest.getIv(0) ||
-      idx[2] != m.rows.getInductionVar() || !isConstant(idx[3], 0) ||
-      !isConstant(m.rows.getLowerBound(), 0) ||
+  if (!m.rows || idx.size() != 4 || tile.getRank() != 2 ||
+      idx[0] != nest.getIv(0) || idx[2] != m.rows.getInductionVar() ||
+      !isConstant(idx[3], 0) || !isConstant(m.rows.getLowerBound(), 0) ||
       !isConstant(m.rows.getStep(), tile.getDimSize(0)) ||
       dependsOn(m.rows.getUpperBound(), iv))
     return std::nullopt;
   if (m.rows->getParentOp() != nest) {
     auto loop = dyn_cast<scf::ForOp>(m.rows->getParentOp());
-    auto group = loop ? getConstantIntValue(OpFoldResult(loop.getUpperBound())) : std::nullopt;
+    auto group = loop ? getConstantIntValue(OpFoldResult(loop.getUpperBound()))
+                      : std::nullopt;
     auto [product, g] = matchBinary<arith::AddIOp>(idx[1]);
     if (loop && product == loop.getInductionVar())
       std::swap(product, g);
     auto [hk, size] = matchBinary<arith::MulIOp>(product);
     if (size == nest.getIv(1))
       std::swap(hk, size);
-    if (!group || loop->getParentOp() != nest || !isConstant(loop.getLowerBound(), 0) ||
+    if (!group || loop->getParentOp() != nest ||
+        !isConstant(loop.getLowerBound(), 0) ||
         !isConstant(loop.getStep(), 1) || g != loop.getInductionVar() ||
         hk != nest.getIv(1) || !size || !isConstant(size, *group))
       return std::nullopt;
@@ -127,11 +134,13 @@ std::optional<Meeting> matchMeeting(NestOp nest, std::string &why) {
         !nest.getBody().isAncestor(v.getParentRegion()))
       return true;
     Operation *def = v.getDefiningOp();
-    return def && !def->getNumRegions() && llvm::all_of(def->getOperands(), follows);
+    return def && !def->getNumRegions() &&
+           llvm::all_of(def->getOperands(), follows);
   };
   if (!follows(m.add.getTile()) ||
-      llvm::any_of(m.add.getLimits(),
-                   [&](Value v) { return nest.getBody().isAncestor(v.getParentRegion()); }))
+      llvm::any_of(m.add.getLimits(), [&](Value v) {
+        return nest.getBody().isAncestor(v.getParentRegion());
+      }))
     return why = "what it adds depends on earlier additions", std::nullopt;
   why.clear();
   return m;
@@ -169,10 +178,12 @@ std::optional<Buffer> matchBuffer(Meeting &m, std::string &why) {
   // [b, h, i, channel], of which only the channels are static.
   auto type = cast<MemRefType>(buffer.getType());
   int64_t bm = cast<RankedTensorType>(m.add.getTile().getType()).getDimSize(0);
-  if (type.getRank() != 4 || b.alloc.getDynamicSizes().size() != 3 || type.isDynamicDim(3))
+  if (type.getRank() != 4 || b.alloc.getDynamicSizes().size() != 3 ||
+      type.isDynamicDim(3))
     return std::nullopt;
   if (!zeroNest || !readNest || zeroNest->getBlock() != m.nest->getBlock() ||
-      readNest->getBlock() != m.nest->getBlock() || !zeroNest->isBeforeInBlock(m.nest) ||
+      readNest->getBlock() != m.nest->getBlock() ||
+      !zeroNest->isBeforeInBlock(m.nest) ||
       !m.nest->isBeforeInBlock(readNest) || zeroNest.getNumDims() != 3 ||
       zeroNest.getSteps()[2] != bm ||
       !llvm::hasSingleElement(zeroNest.getBlock()->getOps<StoreOp>()))
@@ -181,8 +192,10 @@ std::optional<Buffer> matchBuffer(Meeting &m, std::string &why) {
   Value heads = zeroNest.getBounds()[1], kvHeads = m.nest.getBounds()[1];
   auto [all, group] = matchBinary<arith::DivUIOp>(kvHeads);
   bool same = m.group == 1 ? sameValue(heads, {}, kvHeads, {})
-                           : all && isConstant(group, m.group) && sameValue(all, {}, heads, {});
-  if (!same || !sameValue(zeroNest.getBounds()[0], {}, m.nest.getBounds()[0], {}))
+                           : all && isConstant(group, m.group) &&
+                                 sameValue(all, {}, heads, {});
+  if (!same ||
+      !sameValue(zeroNest.getBounds()[0], {}, m.nest.getBounds()[0], {}))
     return std::nullopt;
   why.clear();
   return b;
@@ -240,7 +253,8 @@ struct PlaceDQAccumulationPass
       break;
     case DQPolicy::two_kernel:
       if (!addsNothingPast(m, buffer))
-        return missed(m.nest, kName, "rows past the end of its loop may not be zero");
+        return missed(m.nest, kName,
+                      "rows past the end of its loop may not be zero");
       makeTwoKernel(m, buffer);
       break;
     }
@@ -491,11 +505,14 @@ struct PlaceDQAccumulationPass
     StoreOp zero = onlyStoreOf(target);
     auto zeroNest = zero ? dyn_cast<NestOp>(zero->getParentOp()) : NestOp();
     if (!zeroNest || floatConstant(zero.getTile()) != 0.0 ||
-        zeroNest->getBlock() != nest->getBlock() || !zeroNest->isBeforeInBlock(nest) ||
+        zeroNest->getBlock() != nest->getBlock() ||
+        !zeroNest->isBeforeInBlock(nest) ||
         !llvm::all_of(target.getUsers(), [&](Operation *user) {
-          return user == zero || llvm::is_contained(adds, user) || isa<memref::DimOp>(user);
+          return user == zero || llvm::is_contained(adds, user) ||
+                 isa<memref::DimOp>(user);
         })) {
-      missed(nest, kName, "its output is not zeroed before and added to only here");
+      missed(nest, kName,
+             "its output is not zeroed before and added to only here");
       return;
     }
     auto type = cast<MemRefType>(target.getType());

@@ -173,7 +173,8 @@ private:
     cDv = b.index(dv);
     Hq = b.dim(q, 1);
     // Of the instance: query heads = KV heads * group.
-    Hkv = group == 1 ? Hq : b.make<arith::DivUIOp>(Hq, b.index(group)).getResult();
+    Hkv = group == 1 ? Hq
+                     : b.make<arith::DivUIOp>(Hq, b.index(group)).getResult();
     if (packed) {
       B = b.sub(b.dim(cuQ, 0), b.index(1));
     } else {

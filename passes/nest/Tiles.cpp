@@ -368,7 +368,9 @@ bool fathom::independent(const Access &a, const Access &b) {
 bool fathom::mayMoveTo(Operation *op, Operation *to) {
   Access own = accessOf(op);
   bool down = op->isBeforeInBlock(to);
-  auto next = [&](Operation *o) { return down ? o->getNextNode() : o->getPrevNode(); };
+  auto next = [&](Operation *o) {
+    return down ? o->getNextNode() : o->getPrevNode();
+  };
   for (Operation *other = next(op); other; other = next(other)) {
     if (!independent(own, accessOf(other)))
       return false;
@@ -565,7 +567,8 @@ bool canRecompute(Operation *op, NestOp nest) {
     return false;
   for (Operation *user : buffer.getUsers()) {
     Operation *writer = nest->getBlock()->findAncestorOpInBlock(*user);
-    if (isWrittenIn(user, buffer) && (!writer || !writer->isBeforeInBlock(nest)))
+    if (isWrittenIn(user, buffer) &&
+        (!writer || !writer->isBeforeInBlock(nest)))
       return false;
   }
   return true;

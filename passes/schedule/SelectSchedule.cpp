@@ -43,15 +43,17 @@ struct SelectSchedulePass
       if (auto given = func->getAttrOfType<ScheduleAttr>(kScheduleAttr)) {
         if (deterministic && !given.getDeterministic()) {
           auto kept = ScheduleAttr::getChecked(
-              [&] { return func.emitError(); }, ctx, given.getBlockM(), given.getBlockN(),
-              given.getP(), given.getDq(), given.getDqSplits(), true, given.getOrigin());
+              [&] { return func.emitError(); }, ctx, given.getBlockM(),
+              given.getBlockN(), given.getP(), given.getDq(),
+              given.getDqSplits(), true, given.getOrigin());
           if (!kept)
             return signalPassFailure();
           func->setAttr(kScheduleAttr, kept);
         }
         if (blockM || blockN || !pPolicy.empty() || !dqPolicy.empty())
-          func.emitWarning("the schedule in the text stands; the options for tiles and "
-                           "policies are ignored");
+          func.emitWarning(
+              "the schedule in the text stands; the options for tiles and "
+              "policies are ignored");
         continue;
       }
       AttentionOp op = *ops.begin();
