@@ -130,11 +130,10 @@ VariantSource::parse(const std::string &text, const std::string &file,
         ErrorCode::invalid_argument,
         fmt::format("{}: expected a fa.variant, got a file without one", file));
   if (name.empty() && names.size() > 1)
-    return Status(
-        ErrorCode::invalid_argument,
-        fmt::format(
-            "{}: expected one fa.variant, got {} (@{}); choose one by name",
-            file, names.size(), fmt::join(names, ", @")));
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("{}: expected one fa.variant, got {} (@{}); "
+                              "choose one by its name (fa-run: --variant)",
+                              file, names.size(), fmt::join(names, ", @")));
   if (!source->variant)
     return Status(ErrorCode::invalid_argument,
                   fmt::format("{}: expected a fa.variant @{}, got @{}", file,
@@ -327,8 +326,37 @@ compileAnew(VariantSource &source, const InstanceOptions &instance,
   return KernelCache::Compiled{e, std::move(entry)};
 }
 
+/// The caller's choices, before the compiler sees them.
+static Status checkSchedule(const CompileOptions &o) {
+  auto invalid = [](std::string text) {
+    return Status(ErrorCode::invalid_argument, std::move(text));
+  };
+  for (auto [name, block] :
+       {std::pair("block_m", o.blockM), {"block_n", o.blockN}})
+    if (block && (block < 8 || block > 512 || block % 8))
+      return invalid(fmt::format(
+          "{}: expected a multiple of 8 from 8 to 512, got {}", name, block));
+  if (!o.pPolicy.empty() && !symbolizePPolicy(o.pPolicy))
+    return invalid(fmt::format(
+        "p policy: expected recompute, store or store_compressed, got '{}'",
+        o.pPolicy));
+  auto dq = symbolizeDQPolicy(o.dqPolicy);
+  if (!o.dqPolicy.empty() && !dq)
+    return invalid(
+        fmt::format("dq policy: expected sequential, atomic, ordered, split or "
+                    "two_kernel, got '{}'",
+                    o.dqPolicy));
+  if (o.deterministic && dq == DQPolicy::atomic)
+    return invalid(
+        "dq policy: expected sequential, ordered, split or two_kernel in a "
+        "deterministic schedule, got atomic");
+  return {};
+}
+
 Result<std::shared_ptr<const Executable>>
 compile(VariantSource &source, const CompileOptions &options) {
+  if (Status valid = checkSchedule(options); !valid)
+    return valid;
   static const bool once = [] {
     registerFAPasses();
     return true;

@@ -125,6 +125,10 @@ Status checkCaptures(const VariantInfo &variant,
     if (!same || isFloat(t.dtype) != isFloat(info.dtype))
       return invalid("captured operand '{}': expected {}, got {}", info.name,
                      want, t.describe());
+    if (info.isTensor && t.size() == 0)
+      return invalid("captured operand '{}': expected at least one entry to "
+                     "read, got {}",
+                     info.name, t.describe());
   }
   if (given.size() > variant.captures.size())
     return invalid("expected {} captured operands for @{}, got {}",

@@ -22,6 +22,10 @@ constexpr size_t kMaxForms = 24;
 /// Positions and lengths are far below this, and sums of some such numbers do
 /// not wrap. Greater numbers ("no limit") stand for it.
 constexpr int64_t kFar = int64_t(1) << 56;
+/// From here on a sum with a position may wrap.
+constexpr int64_t kWraps = int64_t(1) << 62;
+/// Positions are below 2^31, so that products up to here do not wrap.
+constexpr uint64_t kMaxFactor = uint64_t(1) << 31;
 
 /// True for what can't reach `kFar`.
 bool isNear(Value v) {
@@ -186,10 +190,18 @@ std::optional<LinearForm> MaskAnalysis::readDivision(Operation *op,
 std::optional<LinearForm> MaskAnalysis::readIndex(Value v, LaneMap map) {
   LinearForm f;
   if (auto c = getConstant(v)) {
-    f.constant = std::clamp(c->getSExtValue(), -kFar, kFar);
+    int64_t x = c->getSExtValue();
+    // So far out, sums may wrap: nothing is known of them.
+    if (x > kWraps || x < -kWraps)
+      return std::nullopt;
+    f.constant = std::clamp(x, -kFar, kFar);
     return f;
   }
   Operation *op = v.getDefiningOp();
+  if (auto m = dyn_cast_or_null<arith::MulIOp>(op))
+    for (Value factor : m->getOperands())
+      if (auto c = getConstant(factor); c && c->abs().ugt(kMaxFactor))
+        return std::nullopt; // the product may wrap, as in a hash
   std::optional<LinearForm> r;
   if (op && isPosition(v.getType())) {
     auto linear = [&](int64_t ka, int64_t kb) -> std::optional<LinearForm> {

@@ -134,9 +134,35 @@ private:
     return RankedTensorType::get(shape, dtypeOf);
   }
 
+  /// The constants of the text must be numbers of the type scores have.
+  static LogicalResult checkFits(VariantOp v, FloatType acc) {
+    auto check = [&](StringRef what,
+                     std::optional<APFloat> f) -> LogicalResult {
+      if (!f)
+        return success();
+      bool lossy;
+      APFloat rounded = *f;
+      rounded.convert(acc.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                      &lossy);
+      if (rounded.isFinite() && (!rounded.isZero() || f->isZero()))
+        return success();
+      return v.emitOpError("expected ")
+             << what << " to fit " << acc << ", got " << f->convertToDouble();
+    };
+    std::optional<APFloat> softcap;
+    if (auto f =
+            dyn_cast_or_null<FloatAttr>(v.getSoftcap().value_or(Attribute())))
+      softcap = f.getValue();
+    if (failed(check("scale", v.getScale())))
+      return failure();
+    return check("softcap", softcap);
+  }
+
   LogicalResult instantiate(VariantOp v) {
     OpBuilder b(v);
     FloatType acc = getAccType(dtypeOf);
+    if (failed(checkFits(v, acc)))
+      return failure();
     if (acc.isF64())
       for (Region *r : {&v.getScore(), &v.getMask()})
         if (!r->empty() && failed(widenRegion(*r, acc)))

@@ -87,7 +87,7 @@ TEST(Policy, ADeterministicScheduleRefusesAtomics) {
   auto e = fathom::compile(*w.source, o);
   ASSERT_FALSE(e.ok());
   EXPECT_NE(e.status().message().find(
-                "expected dq to be sequential, ordered, split or two_kernel "
+                "expected sequential, ordered, split or two_kernel "
                 "in a deterministic schedule, got atomic"),
             std::string::npos)
       << e.status().message();

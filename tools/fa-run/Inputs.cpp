@@ -163,9 +163,9 @@ private:
   Status drawQKV() {
     if (!dtype)
       dtype = DType::f32;
-    int64_t hq = o.heads, hkv = o.kvHeads ? o.kvHeads : o.heads, b = o.batch;
-    int64_t sq = o.seqlenQ, sk = o.seqlenK ? o.seqlenK : o.seqlenQ;
-    int64_t d = o.headDim, dv = o.headDimV ? o.headDimV : o.headDim;
+    int64_t hq = o.heads, hkv = o.kvHeads, b = o.batch;
+    int64_t sq = o.seqlenQ, sk = o.seqlenK;
+    int64_t d = o.headDim, dv = o.headDimV;
     if (o.layout == Layout::packed) {
       std::vector<int64_t> cuQ = boundaries(x.cuSeqlensQ),
                            cuK = boundaries(x.cuSeqlensK);

@@ -193,8 +193,8 @@ public:
                 o.layout.getValue()));
       layout = *l;
     }
-    if (o.threads < 0)
-      return fail(kUsage, fmt::format("--threads: expected at least 0, got {}",
+    if (o.threads.getNumOccurrences() && (o.threads < 1 || o.threads > 1024))
+      return fail(kUsage, fmt::format("--threads: expected 1 to 1024, got {}",
                                       o.threads.getValue()));
     threads = o.threads > 0 ? unsigned(o.threads)
                             : std::max(1u, std::thread::hardware_concurrency());
@@ -274,9 +274,14 @@ private:
     in.dtype = o.dtype;
     in.layout = layout;
     in.backward = o.backward || !o.dO.empty() || !o.dLse.empty();
-    in.batch = o.batch, in.seqlenQ = o.seqlenQ, in.seqlenK = o.seqlenK;
-    in.heads = o.heads, in.kvHeads = o.kvHeads;
-    in.headDim = o.headDim, in.headDimV = o.headDimV;
+    // 0 is a size: only an option that is not given follows another.
+    auto given = [](const cl::opt<int64_t> &option, int64_t otherwise) {
+      return option.getNumOccurrences() ? option.getValue() : otherwise;
+    };
+    in.batch = o.batch, in.seqlenQ = o.seqlenQ;
+    in.seqlenK = given(o.seqlenK, o.seqlenQ);
+    in.heads = o.heads, in.kvHeads = given(o.kvHeads, o.heads);
+    in.headDim = o.headDim, in.headDimV = given(o.headDimV, o.headDim);
     in.seed = o.seed;
     if (auto is =
             source->instance()) { // it says what the command line need not

@@ -1,0 +1,1 @@
+fa.variant @scale scale(1.0e39)
