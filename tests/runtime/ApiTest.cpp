@@ -219,7 +219,7 @@ TEST(Api, ErrorsAreData) {
   says(Variant::parse("module {").status(), ErrorCode::invalid_argument,
        "<text>:1:");
   says(Variant::parse(kText).status(), ErrorCode::invalid_argument,
-       "choose one by name");
+       "choose one by its name (fa-run: --variant)");
   says(Variant::load("/nonexistent").status(), ErrorCode::io_error,
        "No such file");
   auto variant = Variant::parse(kText, "bias");
