@@ -204,6 +204,8 @@ Result<Kernel> Variant::compile(const KernelOptions &o) const {
   c.blockN = o.blockN;
   c.pPolicy = o.pPolicy;
   c.dqPolicy = o.dqPolicy;
+  c.dqSplits = o.dqSplits;
+  c.deterministic = o.deterministic;
   std::lock_guard lock(impl->mutex);
   auto executable = fathom::compile(*impl->source, c);
   if (!executable)

@@ -340,6 +340,9 @@ static Status checkSchedule(const CompileOptions &o) {
     return invalid(fmt::format(
         "p policy: expected recompute, store or store_compressed, got '{}'",
         o.pPolicy));
+  if (o.dqSplits < 1 || o.dqSplits > 64)
+    return invalid(
+        fmt::format("dq splits: expected 1 to 64, got {}", o.dqSplits));
   auto dq = symbolizeDQPolicy(o.dqPolicy);
   if (!o.dqPolicy.empty() && !dq)
     return invalid(
@@ -392,6 +395,7 @@ compile(VariantSource &source, const CompileOptions &options) {
   p.blockN = options.blockN;
   p.pPolicy = options.pPolicy;
   p.dqPolicy = options.dqPolicy;
+  p.dqSplits = options.dqSplits;
   p.deterministic = options.deterministic;
   p.countTiles = options.countTiles;
   p.skip = options.skipPasses;

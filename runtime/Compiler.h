@@ -60,6 +60,7 @@ struct CompileOptions {
   InstanceOptions instance;
   int64_t blockM = 0, blockN = 0;
   std::string pPolicy, dqPolicy;
+  int64_t dqSplits = 4;
   bool deterministic = false;
   /// Parts of the pipeline, for tests and measurements.
   std::vector<std::string> skipPasses;

@@ -196,6 +196,8 @@ struct KernelOptions {
   std::string pPolicy;      ///< recompute, store, store_compressed
   std::string dqPolicy;     ///< sequential, atomic, ordered, split, two_kernel
   int64_t blockM = 0, blockN = 0;
+  int64_t dqSplits = 4;       ///< parts of the keys where dqPolicy is split
+  bool deterministic = false; ///< the same bits in every run, or an error
 };
 
 /// The sizes of a run.

@@ -107,6 +107,16 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
         for (Value v : op->getOperands())
           apart &= v.getParentRegion() != &func.getBody() || isThere(v);
       });
+    // A nest before the end that goes to the backward runs after all forward
+    // nests: it must not meet those that it stood before.
+    for (auto [i, n] : llvm::enumerate(nests))
+      if (!forward.contains(n) && !isAfter(n, end))
+        for (size_t later = i + 1; later < nests.size(); ++later)
+          if (forward.contains(nests[later]) &&
+              !independent(access[i], access[later]))
+            return missed(func, "fa-partition",
+                          "a nest that only the backward needs and a later "
+                          "forward nest touch the same memory");
     if (!apart)
       return missed(func, "fa-partition",
                     "the forward uses an argument that is not among its "

@@ -506,25 +506,33 @@ private:
     });
   }
 
-  /// The gradient of X: P o (dP - delta).
-  Value gradientOfX(Value batch, Value h, Value i, Value j) {
+  /// P and the gradient of X: P o (dP - delta).
+  std::pair<Value, Value> gradientOfX(Value batch, Value h, Value i, Value j) {
     Value p = b.castTo(loadSquare(P, batch, h, i, j), acc);
     Value t = b.make<arith::SubFOp>(loadSquare(dP, batch, h, i, j),
                                     perRow(loadRow(delta, batch, h, i)));
-    return b.make<arith::MulFOp>(p, t);
+    return {p, b.make<arith::MulFOp>(p, t)};
+  }
+
+  /// `t` where P is not 0, else 0: an entry without weight has no gradient,
+  /// also where the score is -inf and its derivative infinite.
+  Value whereWeighted(Value p, Value t) {
+    Value zeros = b.constant(p.getType(), 0);
+    Value weighted = b.make<arith::CmpFOp>(arith::CmpFPredicate::UNE, p, zeros);
+    return b.make<arith::SelectOp>(weighted, t, zeros);
   }
 
   /// dS = (P o (dP - delta)) times the score region's derivative, where visible
   void dsNest() {
     squareNest("ds", [&](Value batch, Value h, Value i, Value j) {
       Sequence s = sequence(batch);
-      Value t = gradientOfX(batch, h, i, j);
+      auto [p, t] = gradientOfX(batch, h, i, j);
       if (!bwd.getDscore().empty()) {
         Value raw = loadSquare(S, batch, h, i, j);
         t = inlineOnTiles(b, bwd.getDscore(),
                           regionArgs({raw, t}, batch, h, i, j), {bm, bn}, s.sq,
                           s.sk)[0];
-        t = b.broadcast(t, 0, squareTile(acc));
+        t = whereWeighted(p, b.broadcast(t, 0, squareTile(acc)));
       }
       t = b.make<arith::SelectOp>(visible(s, batch, h, i, j), t,
                                   b.constant(squareTile(acc), 0));
@@ -633,20 +641,21 @@ private:
 
   void captureGradTile(int64_t capture, Value gradient, const Sequence &s,
                        Value batch, Value h, Value i, Value j) {
-    Value t = gradientOfX(batch, h, i, j);
-    Value vis = visible(s, batch, h, i, j);
+    auto [p, t] = gradientOfX(batch, h, i, j);
+    Value vis = visible(s, batch, h, i, j), weight = p;
     Value raw = loadSquare(S, batch, h, i, j);
     inlineOnTiles(
         b, bwd.getDscore(), regionArgs({raw, t}, batch, h, i, j), {bm, bn},
         s.sq, s.sk, [&](ContributeOp c, Value value, ValueRange indices) {
           if (cast<BlockArgument>(c.getTarget()).getArgNumber() == capture)
-            contribute(value, vis, gradient, indices);
+            contribute(value, weight, vis, gradient, indices);
         });
   }
 
-  void contribute(Value value, Value vis, Value gradient, ValueRange indices) {
+  void contribute(Value value, Value p, Value vis, Value gradient,
+                  ValueRange indices) {
     value = b.castTo(value, acc);
-    value = b.broadcast(value, 0, squareTile(acc));
+    value = whereWeighted(p, b.broadcast(value, 0, squareTile(acc)));
     value = b.make<arith::SelectOp>(vis, value, b.constant(squareTile(acc), 0));
     if (llvm::any_of(indices, [](Value v) {
           return isa<RankedTensorType>(v.getType());

@@ -124,6 +124,16 @@ inline std::vector<Spec> standardSpecs() {
   ragged.sk = 47;
   ragged.d = 13;
   ragged.dv = 5;
+  Spec &bf16 = add("bf16", "fa.variant @v causal softcap(3.0)");
+  bf16.dtype = DType::bf16;
+  bf16.heads = 4;
+  Spec &f16 =
+      add("f16", "fa.variant @v(%slopes: tensor<?xf32>) alibi(%slopes)");
+  f16.dtype = DType::f16;
+  f16.sq = 27;
+  f16.captures = [](const Spec &s, std::mt19937_64 &r) {
+    return std::vector<Tensor>{normal(DType::f32, {s.heads}, r)};
+  };
   Spec &packed = add("packed", "fa.variant @v causal");
   packed.heads = 4;
   packed.cuQ = {0, 5, 5, 23, 40};

@@ -12,6 +12,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
+#include "passes/analysis/Explain.h"
 
 using namespace fathom;
 using namespace fathom::test;
@@ -60,11 +61,23 @@ TEST(Prefix, EveryPassMayBeLeftOut) {
   std::printf("count: leave-one-out %ld\n", (long)runs);
 }
 
+/// What the pass said last of why it did nothing; every pass must say so.
+std::string reason(const std::vector<PassRemark> &remarks,
+                   const std::string &pass) {
+  for (size_t n = remarks.size(); n-- > 0;)
+    if (remarks[n].pass == pass && remarks[n].kind == "missed")
+      return remarks[n].text;
+  ADD_FAILURE() << pass << " changed nothing and gave no reason";
+  return "";
+}
+
 TEST(Prefix, EveryPassChangesAtLeastThreeVariants) {
   registerFAPasses();
-  std::map<std::string, std::vector<std::string>> changed;
+  std::map<std::string, std::vector<std::string>> changed, unchanged;
   for (const Spec &spec : standardSpecs()) {
     World w(spec);
+    std::vector<PassRemark> remarks;
+    ASSERT_TRUE(succeeded(collectRemarks(w.source->context(), remarks)));
     mlir::OwningOpRef<mlir::ModuleOp> module = w.source->module().clone();
     std::string before;
     for (const PipelineStep &s : pipelineSteps()) {
@@ -86,6 +99,9 @@ TEST(Prefix, EveryPassChangesAtLeastThreeVariants) {
       module->print(os);
       if (after != before)
         changed[s.pass.str()].push_back(spec.name);
+      else
+        unchanged[s.pass.str()].push_back(spec.name + ": " +
+                                          reason(remarks, s.pass.str()));
       before = after;
     }
   }
@@ -96,6 +112,8 @@ TEST(Prefix, EveryPassChangesAtLeastThreeVariants) {
     for (const std::string &name : changed[s.pass.str()])
       line += " " + name;
     std::printf("%-30s changed%s\n", s.pass.str().c_str(), line.c_str());
+    for (const std::string &name : unchanged[s.pass.str()])
+      std::printf("%-30s missed  %s\n", "", name.c_str());
     EXPECT_GE(changed[s.pass.str()].size(), 3u) << s.pass.str();
   }
 }

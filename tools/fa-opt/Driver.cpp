@@ -263,6 +263,14 @@ static FailureOr<ProblemSize> getProblemSize(std::optional<int64_t> group) {
   ProblemSize size;
   size.batch = o.batch, size.heads = o.heads, size.seqlenQ = o.seqlenQ;
   size.seqlenK = o.seqlenK.getNumOccurrences() ? o.seqlenK : o.seqlenQ;
+  // Tiles are visited one by one.
+  constexpr int64_t pairs = int64_t(1) << 34;
+  if (options->explain.getNumOccurrences() &&
+      size.seqlenQ > pairs / size.seqlenK)
+    return error("expected --seqlen-q times --seqlen-k of at most 2^34 (131072 "
+                 "each) with --explain, got " +
+                 llvm::Twine(size.seqlenQ) + " and " +
+                 llvm::Twine(size.seqlenK));
   int64_t g = group.value_or(1);
   size.kvHeads =
       o.kvHeads.getNumOccurrences() ? o.kvHeads.getValue() : size.heads / g;
