@@ -163,10 +163,18 @@ std::optional<DiskCache::Entry> DiskCache::load(const std::string &key) {
   if (root.empty())
     return std::nullopt;
   std::string path = root + "/" + key;
-  auto meta = readAll(path + "/meta.json"),
-       object = readAll(path + "/object.o");
-  if (!meta && !object && access(path.c_str(), F_OK))
+  // Both files of one entry: by its directory, which is whole from the moment
+  // it has this name, not by a name that may come to mean another.
+  int directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0 && errno == ENOENT)
     return std::nullopt;
+  std::string opened = fmt::format("/proc/self/fd/{}", directory);
+  auto meta = readAll(opened + "/meta.json"),
+       object = readAll(opened + "/object.o");
+  struct stat was, is;
+  bool known = directory >= 0 && fstat(directory, &was) == 0;
+  if (directory >= 0)
+    close(directory);
   if (meta && object) {
     if (auto json = llvm::json::parse(*meta)) {
       auto *o = json->getAsObject();
@@ -180,7 +188,9 @@ std::optional<DiskCache::Entry> DiskCache::load(const std::string &key) {
       llvm::consumeError(json.takeError());
     }
   }
-  discard(path);
+  // What was read is no entry; what has the name now may be one.
+  if (!known || (stat(path.c_str(), &is) == 0 && is.st_ino == was.st_ino))
+    discard(path);
   return std::nullopt;
 }
 
