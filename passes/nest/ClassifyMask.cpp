@@ -4,9 +4,10 @@
 // everywhere. That such an iteration changes nothing is proved on the loop's
 // body: with the mask set to false, masked scores are -inf, their exponentials
 // and all products of those are 0, and every carried value must come out as it
-// went in, with no write to memory left. Then the loop's bounds are tightened
-// to what MaskAnalysis gives, and where bounds are not enough (a union of
-// ranges, ids read from memory) the body moves under a test per tile.
+// went in. What is still written must be one number, a zero that is added, or
+// a turn: that much is kept for hidden tiles. Then the loop's bounds are
+// tightened to what MaskAnalysis gives, and where bounds are not enough (a
+// union of ranges, ids read from memory) the body moves under a test per tile.
 //
 //===----------------------------------------------------------------------===//
 
