@@ -17,6 +17,18 @@ using namespace llvm;
 namespace fathom {
 namespace {
 
+/// True if `x` is a whole number that integer type `type` holds.
+bool fits(fathom::DType type, double x) {
+  if (!(x == std::floor(x)))
+    return false;
+  if (type == fathom::DType::i1)
+    return x == 0 || x == 1;
+  int bits = 8 * fathom::byteSize(type);
+  if (type == fathom::DType::u8)
+    return x >= 0 && x < 256;
+  return x >= -std::ldexp(1.0, bits - 1) && x < std::ldexp(1.0, bits - 1);
+}
+
 template <typename... Args>
 Status invalid(fmt::format_string<Args...> format, Args &&...args) {
   return {ErrorCode::invalid_argument,
@@ -340,6 +352,14 @@ private:
                        "the scalar {1}",
                        i.name, value.str());
       x.captures[c] = Tensor::zeros(type(c), {});
+      // An integer must be one, and any number within its type.
+      bool asked = !std::isfinite(number) &&
+                   value.find_first_of("0123456789") == StringRef::npos;
+      if (isFloat(i.dtype) ? !asked && !std::isfinite(roundTo(type(c), number))
+                           : !fits(i.dtype, number))
+        return invalid(
+            "--capture {0}: expected a number that {1} holds, got {2}", i.name,
+            std::string(fathom::name(i.dtype)), value.str());
       x.captures[c].store(0, number);
       return {};
     }
