@@ -38,7 +38,7 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
         "dtype={0} head-dim-qk={1} head-dim-v={2} group={3} layout={4}",
         o.dtype, o.headDimQK, o.headDimV, o.group, o.layout);
     if (!o.variant.empty())
-      s += " variant=" + o.variant;
+      s += " variant=\"" + o.variant + "\""; // it may hold spaces
     return s;
   }
   if (pass == "fa-differentiate")
