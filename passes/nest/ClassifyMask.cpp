@@ -120,7 +120,7 @@ struct ClassifyMaskPass
         continue;
       }
       auto load = dyn_cast<memref::LoadOp>(op);
-      if (!load || isWritten(nest, load.getMemRef()))
+      if (!load || isWrittenIn(nest, load.getMemRef()))
         continue;
       Value known;
       for (Operation *above = loop; above != nest && !known;

@@ -273,14 +273,7 @@ struct FuseBackwardNestsPass
       return sameValue(mine, toKey, others, toKey) ||
              maskEndsAt(select.getCondition(), iv, end, toKey);
     };
-    Value heads = rows.getBounds()[1], kvHeads = key.nest.getBounds()[1];
-    auto [all, size] = matchBinary<arith::DivUIOp>(kvHeads);
-    bool sameHeads =
-        key.group == 1
-            ? sameValue(heads, {}, kvHeads, {})
-            : all && getConstantIntValue(OpFoldResult(size)) == key.group &&
-                  sameValue(all, {}, heads, {});
-    if (!sameHeads ||
+    if (!coversHeads(key.nest.getBounds()[1], key.group, rows.getBounds()[1]) ||
         !sameValue(rows.getBounds()[0], {}, key.nest.getBounds()[0], {}) ||
         getConstantIntValue(OpFoldResult(loop.getLowerBound())) != 0 ||
         getConstantIntValue(OpFoldResult(key.rows.getLowerBound())) != 0 ||

@@ -2,6 +2,8 @@
 
 #include "passes/nest/HiddenIteration.h"
 
+#include "passes/nest/Tiles.h"
+
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
@@ -42,16 +44,6 @@ TypedAttr fathom::makeConstant(Type type, double x) {
   auto shaped = dyn_cast<ShapedType>(type);
   return shaped ? cast<TypedAttr>(DenseElementsAttr::get(shaped, Attribute(a)))
                 : a;
-}
-
-bool fathom::isWritten(Operation *within, Value buffer) {
-  WalkResult r = within->walk([&](Operation *op) {
-    bool writes = isa<StoreOp, AccumulateOp, ScatterAddOp, memref::StoreOp>(op);
-    return writes && llvm::is_contained(op->getOperands(), buffer)
-               ? WalkResult::interrupt()
-               : WalkResult::advance();
-  });
-  return r.wasInterrupted();
 }
 
 Fact HiddenIteration::get(Value v) const {
@@ -126,7 +118,7 @@ Fact HiddenIteration::findAlike(Operation *op) {
     return {std::nullopt, op->getResult(0)};
   bool reads = isa<LoadOp, GatherOp, memref::LoadOp>(op);
   if (!isMemoryEffectFree(op) &&
-      !(reads && !isWritten(loop, op->getOperand(0))))
+      !(reads && !isWrittenIn(loop, op->getOperand(0))))
     return {std::nullopt, op->getResult(0)};
   for (Operation *other : seen)
     if (other->getName() == op->getName() &&

@@ -70,9 +70,6 @@ private:
   llvm::SmallVector<mlir::Operation *> seen;
 };
 
-/// True if an op inside `within` writes `buffer`.
-bool isWritten(mlir::Operation *within, mlir::Value buffer);
-
 /// A constant of `type`, a scalar or tile of numbers, each entry `x`.
 mlir::TypedAttr makeConstant(mlir::Type type, double x);
 

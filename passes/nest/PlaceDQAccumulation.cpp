@@ -188,13 +188,7 @@ std::optional<Buffer> matchBuffer(Meeting &m, std::string &why) {
       zeroNest.getSteps()[2] != bm ||
       !llvm::hasSingleElement(zeroNest.getBlock()->getOps<StoreOp>()))
     return std::nullopt;
-  // All heads: the KV heads are the heads over the group.
-  Value heads = zeroNest.getBounds()[1], kvHeads = m.nest.getBounds()[1];
-  auto [all, group] = matchBinary<arith::DivUIOp>(kvHeads);
-  bool same = m.group == 1 ? sameValue(heads, {}, kvHeads, {})
-                           : all && isConstant(group, m.group) &&
-                                 sameValue(all, {}, heads, {});
-  if (!same ||
+  if (!coversHeads(m.nest.getBounds()[1], m.group, zeroNest.getBounds()[1]) ||
       !sameValue(zeroNest.getBounds()[0], {}, m.nest.getBounds()[0], {}))
     return std::nullopt;
   why.clear();
@@ -456,18 +450,6 @@ struct PlaceDQAccumulationPass
   // partial results
   //===--------------------------------------------------------------------===//
 
-  /// The one fa.store to `buffer`, beside additions; null if there are more.
-  static StoreOp onlyStoreOf(Value buffer) {
-    StoreOp found;
-    for (Operation *user : buffer.getUsers())
-      if (auto s = dyn_cast<StoreOp>(user)) {
-        if (found)
-          return {};
-        found = s;
-      }
-    return found;
-  }
-
   /// parallel(p...) sequential(s...) that only adds into argument G becomes
   /// parallel(p..., s...) that adds into part [s...] of a local buffer, and a
   /// nest over G's entries that sums the parts.
@@ -502,7 +484,10 @@ struct PlaceDQAccumulationPass
       return;
     }
     // Zeroed by one nest before, added to by this one, not read here.
-    StoreOp zero = onlyStoreOf(target);
+    StoreOp zero; // any second store fails below
+    for (Operation *user : target.getUsers())
+      if (auto s = dyn_cast<StoreOp>(user))
+        zero = s;
     auto zeroNest = zero ? dyn_cast<NestOp>(zero->getParentOp()) : NestOp();
     if (!zeroNest || floatConstant(zero.getTile()) != 0.0 ||
         zeroNest->getBlock() != nest->getBlock() ||

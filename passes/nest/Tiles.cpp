@@ -408,6 +408,14 @@ bool fathom::isWhole(LoadOp load) {
   return true;
 }
 
+bool fathom::coversHeads(Value kvHeads, int64_t group, Value heads) {
+  if (group == 1)
+    return sameValue(heads, {}, kvHeads, {});
+  auto [all, size] = matchBinary<arith::DivUIOp>(kvHeads);
+  return all && getConstantIntValue(OpFoldResult(size)) == group &&
+         sameValue(all, {}, heads, {});
+}
+
 bool fathom::dependsOn(Value v, Value iv) {
   if (v == iv)
     return true;

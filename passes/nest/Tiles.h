@@ -167,6 +167,10 @@ bool isMultiple(mlir::Value v, int64_t n);
 /// zero: the tile starts and the buffer ends at multiples of the tile's size.
 bool isWhole(LoadOp load);
 
+/// True if `kvHeads` KV heads of `group` query heads each are `heads`: the same
+/// value, or heads / group.
+bool coversHeads(mlir::Value kvHeads, int64_t group, mlir::Value heads);
+
 /// True if `v` depends on `iv`, through ops of any kind.
 bool dependsOn(mlir::Value v, mlir::Value iv);
 
