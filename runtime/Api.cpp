@@ -7,11 +7,11 @@
 
 #include "runtime/Compiler.h"
 #include "runtime/DLPack.h"
+#include "runtime/Devices.h"
 
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <mutex>
 
 namespace fathom {
 namespace {
@@ -29,9 +29,13 @@ Result<Layout> parseLayout(const std::string &text) {
                  text);
 }
 
-/// The operands as views, not yet checked against each other.
-Result<Operands> views(const VariantInfo &variant, const Inputs &in) {
+/// The operands as views of arrays on `device`, not yet checked against each
+/// other.
+Result<Operands> views(const VariantInfo &variant, const Inputs &in,
+                       Device device) {
   Operands x;
+  x.maxSeqlenQ = in.maxSeqlenQ;
+  x.maxSeqlenK = in.maxSeqlenK;
   for (auto [name, ref, to] :
        {std::tuple{"q", &in.q, &x.q},
         {"k", &in.k, &x.k},
@@ -40,15 +44,16 @@ Result<Operands> views(const VariantInfo &variant, const Inputs &in) {
         {"cu_seqlens_k", &in.cuSeqlensK, &x.cuSeqlensK}}) {
     if (!ref->given())
       continue; // bind() says what is missing
-    auto t = fromDLPack(name, *ref);
+    auto t = fromDLPack(name, *ref, device);
     if (!t)
       return t.status();
     *to = *t;
   }
   for (size_t c = 0; c < in.captures.size(); ++c) {
-    auto t = fromDLPack(c < variant.captures.size() ? variant.captures[c].name
-                                                    : "capture",
-                        in.captures[c]);
+    bool known = c < variant.captures.size();
+    bool scalar = known && !variant.captures[c].isTensor; // read by the host
+    auto t = fromDLPack(known ? variant.captures[c].name : "capture",
+                        in.captures[c], scalar ? Device() : device);
     if (!t)
       return t.status();
     x.captures.push_back(*t);
@@ -59,7 +64,8 @@ Result<Operands> views(const VariantInfo &variant, const Inputs &in) {
 /// The outputs of one call: checked where the caller gave them, else new.
 class OutputSet {
 public:
-  OutputSet(const Operands &x) {
+  OutputSet(const Operands &x, Device device, void *stream = nullptr)
+      : device(device), stream(stream) {
     for (const Tensor *t : {&x.q, &x.k, &x.v, &x.dO, &x.dLse})
       inputs.push_back(*t);
     inputs.insert(inputs.end(), x.captures.begin(), x.captures.end());
@@ -72,17 +78,17 @@ public:
     if (error)
       return;
     if (!given.given()) {
-      tensor = Tensor::zeros(like.dtype, like.shape);
-      if (!tensor.defined()) {
-        error = Status(ErrorCode::unsupported,
-                       fmt::format("no memory for output '{}', {}", name,
-                                   like.describe()));
+      auto t = allocate(device, like.dtype, like.shape, stream);
+      if (!t) {
+        error = Status(t.status().code(), fmt::format("output '{}': {}", name,
+                                                      t.status().message()));
         return;
       }
+      tensor = *t;
       array = toArray(tensor);
       return;
     }
-    auto t = outputFromDLPack(name, given);
+    auto t = outputFromDLPack(name, given, device);
     if (!t) {
       error = t.status();
       return;
@@ -111,6 +117,8 @@ public:
   std::optional<Status> error;
 
 private:
+  Device device;
+  void *stream;
   std::vector<Tensor> inputs;
   std::vector<std::pair<std::string, Tensor>> outputs;
 };
@@ -119,6 +127,10 @@ private:
 Tensor shaped(DType dtype, const std::vector<int64_t> &logicalShape,
               Layout layout) {
   return Tensor::view(dtype, shapeInLayout(logicalShape, layout), nullptr);
+}
+
+CallContext where(Device device, const Call &call) {
+  return {device, call.stream, call.workspace, call.workspaceBytes};
 }
 
 std::vector<int64_t> rowsOf(const Operands &x) {
@@ -132,20 +144,24 @@ std::vector<int64_t> outputShape(const Operands &x) {
 } // namespace
 
 struct Variant::Impl {
-  std::mutex mutex; // guards the compiler's context
   std::shared_ptr<VariantSource> source;
 };
 
 struct Kernel::Impl {
   VariantInfo variant;
   InstanceOptions instance;
-  std::shared_ptr<const Executable> executable;
+  std::shared_ptr<const Instance> code;
+  bool aligned = false; ///< whether operands in C order are
 
+  Device device() const { return code->device(); }
   Result<Operands> operands(const Inputs &in) const;
+  /// Operands of which only sizes are looked at: no memory stands behind them.
+  Operands shapedOperands(const Shape &s) const;
+  Result<Workspace> workspace(Operands x) const;
 };
 
 struct Saved::Impl {
-  std::shared_ptr<const Executable> executable;
+  std::shared_ptr<const Instance> code;
   Operands x;
   Tensor o, lse; // logical
   Executable::Saved kept;
@@ -206,14 +222,21 @@ Result<Kernel> Variant::compile(const KernelOptions &o) const {
   c.dqPolicy = o.dqPolicy;
   c.dqSplits = o.dqSplits;
   c.deterministic = o.deterministic;
-  std::lock_guard lock(impl->mutex);
-  auto executable = fathom::compile(*impl->source, c);
-  if (!executable)
-    return executable.status();
+  auto device = parseDevice(o.device);
+  if (!device)
+    return device.status();
+  // Rows of other sizes can't all begin at multiples of 16 bytes.
+  int64_t bytes = byteSize(*dtype);
+  c.aligned = c.instance.headDim * bytes % 16 == 0 &&
+              c.instance.headDimV * bytes % 16 == 0;
+  auto code = instantiate(impl->source, c, *device);
+  if (!code)
+    return code.status();
   auto kernel = std::make_shared<Kernel::Impl>();
   kernel->variant = impl->source->info();
   kernel->instance = c.instance;
-  kernel->executable = *executable;
+  kernel->code = *code;
+  kernel->aligned = c.aligned;
   return Kernel(std::move(kernel));
 }
 
@@ -223,7 +246,11 @@ Result<Kernel> Variant::compileFor(const Inputs &inputs,
   if (!layout)
     return layout.status();
   const VariantInfo &info = impl->source->info();
-  auto given = views(info, inputs);
+  auto q = fromDLPack("q", inputs.q);
+  if (!q)
+    return q.status();
+  options.device = fathom::name(q->device);
+  auto given = views(info, inputs, q->device);
   if (!given)
     return given.status();
   auto x = bind(info, *layout, std::move(*given));
@@ -241,7 +268,7 @@ Result<Kernel> Variant::compileFor(const Inputs &inputs,
 //===----------------------------------------------------------------------===//
 
 Result<Operands> Kernel::Impl::operands(const Inputs &in) const {
-  auto given = views(variant, in);
+  auto given = views(variant, in, device());
   if (!given)
     return given.status();
   auto bound = bind(variant, instance.layout, std::move(*given));
@@ -266,21 +293,29 @@ Result<Operands> Kernel::Impl::operands(const Inputs &in) const {
                    bound->q.shape[1]);
   for (size_t c = 0; c < bound->captures.size(); ++c) {
     DType want = variant.captureType(c, instance.dtype);
-    if (bound->captures[c].dtype != want)
-      bound->captures[c] = bound->captures[c].to(want);
+    Tensor &t = bound->captures[c];
+    if (t.dtype == want)
+      continue;
+    if (!t.device.isHost())
+      return invalid("captured operand '{}': expected {} on a GPU, where "
+                     "nothing is converted, got {}",
+                     variant.captures[c].name, fathom::name(want),
+                     t.describe());
+    t = t.to(want);
   }
   return bound;
 }
 
 Result<ForwardResult> Kernel::forward(const Inputs &inputs,
-                                      const Outputs &outputs) const {
+                                      const Outputs &outputs,
+                                      const Call &call) const {
   auto x = impl->operands(inputs);
   if (!x)
     return x.status();
   const InstanceOptions &i = impl->instance;
   ForwardResult result;
   Results r;
-  OutputSet set(*x);
+  OutputSet set(*x, impl->device(), call.stream);
   set.add("o", outputs.o, shaped(i.dtype, outputShape(*x), i.layout), r.o,
           result.o);
   set.add("lse", outputs.lse, shaped(accType(i.dtype), rowsOf(*x), i.layout),
@@ -289,13 +324,16 @@ Result<ForwardResult> Kernel::forward(const Inputs &inputs,
     return *set.error;
   r.o = toLogical(r.o, i.layout);
   r.lse = lseToLogical(r.lse, i.layout);
+  auto part = impl->code->forward(*x, r);
+  if (!part)
+    return part.status();
   Executable::Saved kept;
-  if (Status s = impl->executable->forward(*x, r, kept); !s)
+  if (Status s = (*part)->forward(*x, r, kept, where(impl->device(), call)); !s)
     return s;
   if (!i.gradients)
     return result;
   auto saved = std::make_shared<Saved::Impl>();
-  saved->executable = impl->executable;
+  saved->code = impl->code;
   saved->x = std::move(*x);
   saved->o = r.o;
   saved->lse = r.lse;
@@ -306,12 +344,13 @@ Result<ForwardResult> Kernel::forward(const Inputs &inputs,
 
 Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO,
                                    TensorRef dLse,
-                                   const GradientOutputs &outputs) const {
+                                   const GradientOutputs &outputs,
+                                   const Call &call) const {
   const InstanceOptions &i = impl->instance;
   if (!saved.get())
     return invalid("expected what forward saved, got nothing; compile with "
                    "gradients = true");
-  if (saved.get()->executable != impl->executable)
+  if (!saved.get()->code->isSame(*impl->code))
     return invalid("expected what a forward of this kernel saved, got that of "
                    "another kernel");
   if (dLse.given() != i.lseGradient)
@@ -332,7 +371,7 @@ Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO,
               x.dLse}}) {
     if (!in.ref.given() && in.name == std::string("dlse"))
       continue;
-    auto t = fromDLPack(in.name, in.ref);
+    auto t = fromDLPack(in.name, in.ref, impl->device());
     if (!t)
       return t.status();
     if (t->shape != in.like.shape || t->dtype != in.like.dtype)
@@ -348,7 +387,7 @@ Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO,
   Results r;
   r.o = saved.get()->o;
   r.lse = saved.get()->lse;
-  OutputSet set(x);
+  OutputSet set(x, impl->device(), call.stream);
   set.alsoRead(r.o);
   set.alsoRead(r.lse);
   set.add("dq", outputs.dq, shaped(i.dtype, x.q.shape, i.layout), r.dq,
@@ -364,56 +403,116 @@ Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO,
                    x.captures.size(), outputs.dCaptures.size());
   r.dCaptures.resize(x.captures.size());
   result.dCaptures.resize(x.captures.size());
-  for (int64_t c : impl->executable->gradCaptures)
-    set.add(("gradient of " + impl->variant.captures[c].name).c_str(),
-            outputs.dCaptures.empty() ? TensorRef() : outputs.dCaptures[c],
-            Tensor::view(accType(i.dtype), x.captures[c].shape, nullptr),
-            r.dCaptures[c], result.dCaptures[c]);
+  for (size_t c = 0; c < x.captures.size(); ++c)
+    if (isFloat(x.captures[c].dtype))
+      set.add(("gradient of " + impl->variant.captures[c].name).c_str(),
+              outputs.dCaptures.empty() ? TensorRef() : outputs.dCaptures[c],
+              Tensor::view(accType(i.dtype), x.captures[c].shape, nullptr),
+              r.dCaptures[c], result.dCaptures[c]);
   if (set.error)
     return *set.error;
   for (Tensor *t : {&r.dq, &r.dk, &r.dv})
     *t = toLogical(*t, i.layout);
-  if (Status s = impl->executable->backward(x, r, saved.get()->kept); !s)
+  auto part = impl->code->backward(x, r);
+  if (!part)
+    return part.status();
+  if (Status s = (*part)->backward(x, r, saved.get()->kept,
+                                   where(impl->device(), call));
+      !s)
     return s;
   return result;
+}
+
+Operands Kernel::Impl::shapedOperands(const Shape &s) const {
+  static std::byte nothing alignas(16)[16];
+  int64_t kvHeads = s.heads / instance.group;
+  auto view = [&](int64_t heads, int64_t length, int64_t dim) {
+    return Tensor::view(instance.dtype, {s.batch, heads, length, dim}, nothing);
+  };
+  Operands x;
+  x.q = view(s.heads, s.seqlenQ, instance.headDim);
+  x.k = view(kvHeads, s.seqlenK, instance.headDim);
+  x.v = view(kvHeads, s.seqlenK, instance.headDimV);
+  if (instance.layout == Layout::packed) {
+    x.cuSeqlensQ = x.cuSeqlensK =
+        Tensor::view(DType::i32, {s.sequences + 1}, nothing);
+    x.maxSeqlenQ = s.seqlenQ;
+    x.maxSeqlenK = s.seqlenK;
+  }
+  for (size_t c = 0; c < variant.captures.size(); ++c)
+    x.captures.push_back(Tensor::view(
+        variant.captureType(c, instance.dtype),
+        std::vector<int64_t>(variant.captures[c].shape.size(), 1), nothing));
+  return x;
+}
+
+Result<Workspace> Kernel::Impl::workspace(Operands x) const {
+  Workspace bytes;
+  if (device().isHost())
+    return bytes;
+  // Outputs of the right sizes; that they lie on each other matters to no one.
+  DType acc = accType(instance.dtype);
+  Results r;
+  r.o = x.dO = Tensor::view(instance.dtype, outputShape(x), x.q.data);
+  r.lse = Tensor::view(acc, rowsOf(x), x.q.data);
+  if (instance.lseGradient)
+    x.dLse = r.lse;
+  r.dq = x.q, r.dk = x.k, r.dv = x.v;
+  r.dCaptures = x.captures;
+  for (Tensor &t : r.dCaptures)
+    t.dtype = acc;
+  auto forward = code->forward(x, r);
+  if (!forward)
+    return forward.status();
+  Executable::Saved kept;
+  auto shapes = (*forward)->savedShapes(x);
+  if (!shapes)
+    return shapes.status();
+  for (const auto &[type, shape] : *shapes)
+    kept.push_back(Tensor::view(type, shape, x.q.data));
+  auto size = (*forward)->forwardWorkspace(x, r, kept);
+  if (!size)
+    return size.status();
+  bytes.forward = *size;
+  if (!instance.gradients)
+    return bytes;
+  auto backward = code->backward(x, r);
+  if (!backward)
+    return backward.status();
+  size = (*backward)->backwardWorkspace(x, r, kept);
+  if (!size)
+    return size.status();
+  bytes.backward = *size;
+  return bytes;
+}
+
+Result<Workspace> Kernel::workspace(const Inputs &inputs) const {
+  auto x = impl->operands(inputs);
+  if (!x)
+    return x.status();
+  return impl->workspace(std::move(*x));
 }
 
 Result<MemoryEstimate> Kernel::estimate(const Shape &s) const {
   const InstanceOptions &i = impl->instance;
   if (s.batch < 0 || s.heads < 0 || s.seqlenQ < 0 || s.seqlenK < 0 ||
-      s.heads % i.group)
+      s.sequences < 0 || s.heads % i.group)
     return invalid("expected sizes of at least 0 and a head count that {} "
                    "divides, got batch {}, "
-                   "heads {}, lengths {} and {}",
-                   i.group, s.batch, s.heads, s.seqlenQ, s.seqlenK);
+                   "heads {}, lengths {} and {}, sequences {}",
+                   i.group, s.batch, s.heads, s.seqlenQ, s.seqlenK,
+                   s.sequences);
   int64_t kvHeads = s.heads / i.group, bytes = byteSize(i.dtype);
   int64_t q = s.batch * s.heads * s.seqlenQ, k = s.batch * kvHeads * s.seqlenK;
   MemoryEstimate m;
   m.inputs = (q * i.headDim + k * (i.headDim + i.headDimV)) * bytes;
   m.outputs = q * (i.headDimV * bytes + byteSize(accType(i.dtype)));
   m.gradients = i.gradients ? m.inputs : 0;
-  if (!impl->executable->saved.exists())
-    return m;
-  // Only sizes are looked at: no memory stands behind these views.
-  std::byte nothing[64] = {};
-  Operands x;
-  x.q =
-      Tensor::view(i.dtype, {s.batch, s.heads, s.seqlenQ, i.headDim}, nothing);
-  x.k =
-      Tensor::view(i.dtype, {s.batch, kvHeads, s.seqlenK, i.headDim}, nothing);
-  x.v =
-      Tensor::view(i.dtype, {s.batch, kvHeads, s.seqlenK, i.headDimV}, nothing);
-  if (i.layout == Layout::packed) {
-    x.cuSeqlensQ = x.cuSeqlensK = Tensor::view(DType::i32, {2}, nothing);
-    x.maxSeqlenQ = s.seqlenQ;
-    x.maxSeqlenK = s.seqlenK;
-  }
-  for (size_t c = 0; c < impl->variant.captures.size(); ++c)
-    x.captures.push_back(Tensor::view(
-        impl->variant.captureType(c, i.dtype),
-        std::vector<int64_t>(impl->variant.captures[c].shape.size(), 1),
-        nothing));
-  auto sizes = impl->executable->savedShapes(x);
+  Operands x = impl->shapedOperands(s);
+  auto part = impl->code->get(Piece::forward, impl->aligned);
+  if (!part)
+    return part.status();
+  auto sizes = (*part)->savedShapes(x);
   if (!sizes)
     return sizes.status();
   for (const auto &[type, shape] : *sizes) {
@@ -422,6 +521,11 @@ Result<MemoryEstimate> Kernel::estimate(const Shape &s) const {
       n *= d;
     m.saved += n;
   }
+  auto workspace = impl->workspace(std::move(x));
+  if (!workspace)
+    return workspace.status();
+  m.workspaceForward = workspace->forward;
+  m.workspaceBackward = workspace->backward;
   return m;
 }
 
@@ -439,8 +543,9 @@ Result<Merged> merge(const std::vector<Part> &parts,
   std::vector<Tensor> os, ls;
   Tensor firstO, firstL;
   for (size_t n = 0; n < parts.size(); ++n) {
-    auto o = fromDLPack(fmt::format("o of part {}", n), parts[n].o);
-    auto l = fromDLPack(fmt::format("lse of part {}", n), parts[n].lse);
+    auto o = fromDLPack(fmt::format("o of part {}", n), parts[n].o, Device());
+    auto l =
+        fromDLPack(fmt::format("lse of part {}", n), parts[n].lse, Device());
     if (!o || !l)
       return o ? l.status() : o.status();
     if (n == 0) {
@@ -465,7 +570,7 @@ Result<Merged> merge(const std::vector<Part> &parts,
 
   Merged result;
   Operands none;
-  OutputSet set(none);
+  OutputSet set(none, Device());
   for (size_t n = 0; n < parts.size(); ++n) {
     set.alsoRead(os[n]);
     set.alsoRead(ls[n]);

@@ -4,6 +4,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
+#include "runtime/Devices.h"
 #include "runtime/cache/BuildId.h"
 #include "runtime/cache/KernelCache.h"
 #include "runtime/cpu/CpuExecutable.h"
@@ -188,10 +189,14 @@ static Status link(Executable &e, const std::string &name,
   for (auto &[entry, symbol] : entriesOf(e, name)) {
     if (entry->arguments.empty())
       continue;
-    entry->function = code->lookup(symbol);
-    if (!entry->exists())
+    cpu::EntryFunction function = code->lookup(symbol);
+    if (!function)
       return {ErrorCode::internal,
               fmt::format("the compiled code has no function '{}'", symbol)};
+    entry->function = [function](void **args, const CallContext &) {
+      function(args);
+      return Status();
+    };
   }
   if (!e.gradients && e.joint.exists())
     std::swap(e.joint,
@@ -382,6 +387,12 @@ compile(VariantSource &source, const CompileOptions &options) {
         return Status(ErrorCode::invalid_argument,
                       fmt::format("@{} is an instance: expected {} {}, got {}",
                                   source.info().name, what, want, got));
+  if (options.target != "cpu")
+    return Status(ErrorCode::unsupported,
+                  fmt::format("target: this build of Fathom compiles for cpu "
+                              "only, got '{}'",
+                              options.target));
+  std::lock_guard lock(source.mutex);
   PipelineOptions p;
   p.variant = source.instance() ? "" : source.info().name;
   p.dtype = name(instance.dtype);
@@ -439,6 +450,29 @@ compile(VariantSource &source, const CompileOptions &options) {
       .add("gradients", std::to_string(instance.gradients))
       .add("lse_gradient", std::to_string(instance.lseGradient));
   return KernelCache::global().get(key.digest(), anew, fromEntry);
+}
+
+Result<std::shared_ptr<const Instance>>
+instantiate(std::shared_ptr<VariantSource> source, CompileOptions options,
+            Device device) {
+  auto target = targetOf(device);
+  if (!target)
+    return target.status();
+  options.target = *target;
+  bool aligned = options.aligned, gradients = options.instance.gradients;
+  auto instance = std::make_shared<const Instance>(
+      device, [source = std::move(source),
+               options = std::move(options)](Piece part, bool aligned) mutable {
+        CompileOptions o = options;
+        o.part = part;
+        o.aligned = aligned;
+        return compile(*source, o);
+      });
+  for (Piece part : {Piece::forward, Piece::backward})
+    if (part == Piece::forward || gradients)
+      if (auto made = instance->get(part, aligned); !made)
+        return made.status();
+  return instance;
 }
 
 } // namespace fathom

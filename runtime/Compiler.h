@@ -7,11 +7,13 @@
 #ifndef FATHOM_RUNTIME_COMPILER_H
 #define FATHOM_RUNTIME_COMPILER_H
 
-#include "runtime/Executable.h"
+#include "runtime/Instance.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+
+#include <mutex>
 
 namespace fathom {
 
@@ -26,8 +28,7 @@ struct InstanceOptions {
 
 /// A parsed and verified file, and what is meant in it: an fa.variant, or a
 /// function that is an instance already (its arguments go to one fa.attention
-/// in order, whose results it returns). Not safe for use by several threads at
-/// a time.
+/// in order, whose results it returns). Only compile() is safe for many threads.
 class VariantSource {
 public:
   /// `name` picks one; empty: the file's only one. `file` is for messages.
@@ -47,6 +48,8 @@ public:
     return instanceOptions;
   }
 
+  std::mutex mutex; ///< guards the context while compile() uses it
+
 private:
   std::unique_ptr<mlir::MLIRContext> ctx;
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
@@ -58,6 +61,11 @@ private:
 /// How it is compiled. Empty and zero leave the choice to the compiler.
 struct CompileOptions {
   InstanceOptions instance;
+  /// cpu (this machine's), sm_90, compute_80, ... A GPU needs not be there.
+  std::string target = "cpu";
+  /// On a GPU: forward or backward, and whether all operands are aligned.
+  Piece part = Piece::whole;
+  bool aligned = false;
   int64_t blockM = 0, blockN = 0;
   std::string pPolicy, dqPolicy;
   int64_t dqSplits = 4;
@@ -69,9 +77,15 @@ struct CompileOptions {
   std::vector<std::pair<std::string, std::string>> insertAfter;
 };
 
-/// Compiles an instance for this machine's CPU, or takes it from the cache.
+/// Compiles an instance or a part of it, or takes it from the cache.
 Result<std::shared_ptr<const Executable>>
 compile(VariantSource &source, const CompileOptions &options);
+
+/// An instance for `device`, of which the parts for `options.aligned` operands
+/// are compiled at once.
+Result<std::shared_ptr<const Instance>>
+instantiate(std::shared_ptr<VariantSource> source, CompileOptions options,
+            Device device);
 
 } // namespace fathom
 

@@ -102,10 +102,9 @@ Result<Tensor> fromDLPack(const std::string &operand, const TensorRef &ref) {
     return invalid(
         "operand '{}': expected a DLPack tensor of version 1, got version {}",
         operand, ref.major);
-  if (d.device.device_type != kDLCPU)
-    return invalid("operand '{}': expected a tensor on the CPU (DLPack device "
-                   "type 1), got device "
-                   "type {}",
+  if (d.device.device_type != kDLCPU && d.device.device_type != kDLCUDA)
+    return invalid("operand '{}': expected a tensor on the CPU or a CUDA "
+                   "device (DLPack device type 1 or 2), got device type {}",
                    operand, int(d.device.device_type));
   auto dtype = dtypeOf(d.dtype);
   if (!dtype)
@@ -128,6 +127,8 @@ Result<Tensor> fromDLPack(const std::string &operand, const TensorRef &ref) {
   Tensor t = Tensor::view(*dtype, std::move(shape),
                           static_cast<char *>(d.data) + d.byte_offset,
                           std::move(strides));
+  if (d.device.device_type == kDLCUDA)
+    t.device.gpu = std::max(d.device.device_id, 0);
   if (!d.data && t.size())
     return invalid("operand '{}': expected a data pointer, got null", operand);
   if (!d.data) // no elements: any address that is not null
@@ -141,9 +142,18 @@ Result<Tensor> fromDLPack(const std::string &operand, const TensorRef &ref) {
   return t;
 }
 
-Result<Tensor> outputFromDLPack(const std::string &operand,
-                                const TensorRef &ref) {
+Result<Tensor> fromDLPack(const std::string &operand, const TensorRef &ref,
+                          Device device) {
   auto t = fromDLPack(operand, ref);
+  if (t && t->device != device)
+    return invalid("operand '{}': expected a tensor on {}, got one on {}",
+                   operand, name(device), name(t->device));
+  return t;
+}
+
+Result<Tensor> outputFromDLPack(const std::string &operand,
+                                const TensorRef &ref, Device device) {
+  auto t = fromDLPack(operand, ref, device);
   if (!t)
     return t;
   if (ref.readOnly)
@@ -198,7 +208,7 @@ Array toArray(Tensor tensor) {
   impl->tensor = std::move(tensor);
   Tensor &t = impl->tensor;
   impl->dl = {t.data,
-              {kDLCPU, 0},
+              {t.device.isHost() ? kDLCPU : kDLCUDA, std::max(t.device.gpu, 0)},
               int32_t(t.rank()),
               toDL(t.dtype),
               t.shape.data(),

@@ -2,6 +2,8 @@
 
 #include "runtime/Executable.h"
 
+#include "runtime/Devices.h"
+
 #include <deque>
 #include <fmt/format.h>
 
@@ -40,24 +42,37 @@ public:
     buffer(name, t);
   }
 
-  Status run(std::vector<int64_t> *results = nullptr) {
-    if (!error && pointers.size() != entry.arguments.size())
-      error = Status(
-          ErrorCode::internal,
-          fmt::format("expected {} arguments of the compiled function, got {}",
-                      entry.arguments.size(), pointers.size()));
-    if (error)
-      return *error;
+  Status run(const CallContext &where,
+             std::vector<int64_t> *results = nullptr) {
+    if (Status s = check(); !s)
+      return s;
     std::vector<int64_t> values(entry.results);
     for (int64_t &v : values)
       pointers.push_back(&v);
-    entry.function(pointers.data());
+    if (Status s = entry.function(pointers.data(), where); !s)
+      return s;
     if (results)
       *results = std::move(values);
     return {};
   }
 
+  Result<int64_t> workspace() {
+    if (Status s = check(); !s)
+      return s;
+    return entry.workspace ? entry.workspace(pointers.data())
+                           : Result<int64_t>(0);
+  }
+
 private:
+  Status check() {
+    if (!error && pointers.size() != entry.arguments.size())
+      error = Status(
+          ErrorCode::internal,
+          fmt::format("expected {} arguments of the compiled function, got {}",
+                      entry.arguments.size(), pointers.size()));
+    return error ? *error : Status();
+  }
+
   bool expect(const char *name, DType dtype, int64_t rank) {
     if (error)
       return false;
@@ -132,7 +147,7 @@ Status Executable::run(const Operands &x, const Results &out) const {
   call.buffer("lse", out.lse);
   if (gradients)
     gradientResults(call, out);
-  return call.run();
+  return call.run({});
 }
 
 Result<std::vector<std::pair<DType, std::vector<int64_t>>>>
@@ -143,7 +158,7 @@ Executable::savedShapes(const Operands &x) const {
   Call call(saved);
   inputs(call, x);
   std::vector<int64_t> sizes;
-  if (Status s = call.run(&sizes); !s)
+  if (Status s = call.run({}, &sizes); !s)
     return s;
   // The saved buffers stand at the end of the forward's arguments.
   size_t at = 0;
@@ -160,31 +175,18 @@ Executable::savedShapes(const Operands &x) const {
   return shapes;
 }
 
-Status Executable::forward(const Operands &x, const Results &out,
-                           Saved &kept) const {
-  auto shapes = savedShapes(x);
-  if (!shapes)
-    return shapes.status();
-  kept.clear();
-  for (const auto &[type, shape] : *shapes)
-    if (!kept.emplace_back(Tensor::zeros(type, shape)).defined())
-      return {
-          ErrorCode::unsupported,
-          fmt::format(
-              "no memory for a saved buffer of {}; another p-policy keeps less",
-              Tensor::view(type, shape, nullptr).describe())};
-  Call call(fwd);
+void Executable::forwardArguments(Call &call, const Operands &x,
+                                  const Results &out, const Saved &kept) const {
   inputs(call, x);
   call.buffer("o", out.o);
   call.buffer("lse", out.lse);
   for (const Tensor &t : kept)
     call.buffer("saved", t);
-  return call.run();
 }
 
-Status Executable::backward(const Operands &x, const Results &out,
-                            const Saved &kept) const {
-  Call call(bwd);
+void Executable::backwardArguments(Call &call, const Operands &x,
+                                   const Results &out,
+                                   const Saved &kept) const {
   inputs(call, x);
   call.buffer("o", out.o);
   call.buffer("lse", out.lse);
@@ -194,7 +196,47 @@ Status Executable::backward(const Operands &x, const Results &out,
   for (const Tensor &t : kept)
     call.buffer("saved", t);
   gradientResults(call, out);
-  return call.run();
+}
+
+Status Executable::forward(const Operands &x, const Results &out, Saved &kept,
+                           const CallContext &where) const {
+  auto shapes = savedShapes(x);
+  if (!shapes)
+    return shapes.status();
+  kept.clear();
+  for (const auto &[type, shape] : *shapes) {
+    auto t = allocate(where.device, type, shape, where.stream);
+    if (!t)
+      return {t.status().code(), "a saved buffer: " + t.status().message() +
+                                     "; another p-policy keeps less"};
+    kept.push_back(*t);
+  }
+  Call call(fwd);
+  forwardArguments(call, x, out, kept);
+  return call.run(where);
+}
+
+Status Executable::backward(const Operands &x, const Results &out,
+                            const Saved &kept, const CallContext &where) const {
+  Call call(bwd);
+  backwardArguments(call, x, out, kept);
+  return call.run(where);
+}
+
+Result<int64_t> Executable::forwardWorkspace(const Operands &x,
+                                             const Results &out,
+                                             const Saved &kept) const {
+  Call call(fwd);
+  forwardArguments(call, x, out, kept);
+  return call.workspace();
+}
+
+Result<int64_t> Executable::backwardWorkspace(const Operands &x,
+                                              const Results &out,
+                                              const Saved &kept) const {
+  Call call(bwd);
+  backwardArguments(call, x, out, kept);
+  return call.workspace();
 }
 
 } // namespace fathom

@@ -10,7 +10,21 @@
 
 #include "runtime/Operands.h"
 
+#include <functional>
+
 namespace fathom {
+
+/// Where a call runs.
+struct CallContext {
+  Device device;
+  void *stream = nullptr; ///< of the GPU
+  /// Memory on the device, used by this call alone. Null: the call allocates.
+  void *workspace = nullptr;
+  int64_t workspaceBytes = 0;
+};
+
+/// What of an instance is compiled.
+enum class Piece : uint8_t { whole, forward, backward };
 
 /// One argument of an entry point: a buffer, or a scalar if rank is -1.
 struct ArgumentType {
@@ -22,9 +36,14 @@ struct ArgumentType {
 struct EntryPoint {
   std::vector<ArgumentType> arguments;
   int64_t results = 0; ///< all of type index
-  void (*function)(void **) = nullptr;
+  /// Takes its arguments and results as dialect/README.md says. On a GPU it
+  /// returns when its work is in the stream.
+  std::function<Status(void **, const CallContext &)> function;
+  /// Bytes of workspace that a call with these arguments takes, of which only
+  /// the sizes are looked at. Absent: none.
+  std::function<Result<int64_t>(void **)> workspace;
 
-  bool exists() const { return function != nullptr; }
+  bool exists() const { return bool(function); }
 };
 
 /// The outputs of a run, in logical order. Without gradients only o and lse
@@ -53,15 +72,25 @@ public:
   /// Runs forward and, with gradients, backward.
   Status run(const Operands &x, const Results &out) const;
   /// Not for joint instances.
-  Status forward(const Operands &x, const Results &out, Saved &kept) const;
-  Status backward(const Operands &x, const Results &out,
-                  const Saved &kept) const;
-  /// What forward will keep. Looks at the sizes of `x` only.
+  Status forward(const Operands &x, const Results &out, Saved &kept,
+                 const CallContext &where = {}) const;
+  Status backward(const Operands &x, const Results &out, const Saved &kept,
+                  const CallContext &where = {}) const;
+  /// What forward will keep. Looks at the sizes of `x` only, as do those below.
   Result<std::vector<std::pair<DType, std::vector<int64_t>>>>
   savedShapes(const Operands &x) const;
+  /// Bytes of workspace.
+  Result<int64_t> forwardWorkspace(const Operands &x, const Results &out,
+                                   const Saved &kept) const;
+  Result<int64_t> backwardWorkspace(const Operands &x, const Results &out,
+                                    const Saved &kept) const;
 
 private:
   class Call;
+  void forwardArguments(Call &call, const Operands &x, const Results &out,
+                        const Saved &kept) const;
+  void backwardArguments(Call &call, const Operands &x, const Results &out,
+                         const Saved &kept) const;
   void inputs(Call &call, const Operands &x) const;
   void gradientResults(Call &call, const Results &out) const;
 };

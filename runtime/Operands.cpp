@@ -77,6 +77,20 @@ Status checkBoundaries(const char *name, Tensor &t, const char *of,
   if (t.rank() != 1 || (t.dtype != DType::i32 && t.dtype != DType::i64))
     return invalid("operand '{}': expected i32 or i64 of rank 1, got {}", name,
                    t.describe());
+  if (longest < 0)
+    return invalid("option 'max_seqlen' of operand '{}': expected at least 0, "
+                   "got {}",
+                   name, longest);
+  if (!t.device.isHost()) {
+    if (t.dtype != DType::i32)
+      return invalid("operand '{}': expected i32 on a GPU, got {}", name,
+                     t.describe());
+    if (t.size() == 0)
+      return invalid("operand '{}': expected at least one boundary, got none",
+                     name);
+    longest = longest ? std::min(longest, total) : total;
+    return {};
+  }
   std::vector<int64_t> cu = boundaries(t);
   if (cu.empty())
     return invalid("operand '{}': expected at least one boundary, got none",
@@ -95,9 +109,14 @@ Status checkBoundaries(const char *name, Tensor &t, const char *of,
                    "total length of '{}', "
                    "got {}",
                    name, total, of, cu.back());
+  int64_t most = longest;
   longest = 0;
   for (size_t n = 1; n < cu.size(); ++n)
     longest = std::max(longest, cu[n] - cu[n - 1]);
+  if (most && most < longest)
+    return invalid("operand '{}': expected no sequence longer than the {} that "
+                   "the caller says, got one of {}",
+                   name, most, longest);
   t = t.to(DType::i32);
   return {};
 }

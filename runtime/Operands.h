@@ -45,13 +45,16 @@ struct Operands {
   Tensor q, k, v;
   std::vector<Tensor> captures;
   Tensor cuSeqlensQ, cuSeqlensK; ///< packed only, i32
+  /// No sequence is longer. bind() finds them where the host can read the
+  /// boundaries; on a GPU they are what the caller says, or the totals.
   int64_t maxSeqlenQ = 0, maxSeqlenK = 0;
   Tensor dO, dLse; ///< undefined where not given
 
   int64_t group() const { return k.shape[1] ? q.shape[1] / k.shape[1] : 1; }
 };
 
-/// Checks `given` against the variant and the layout.
+/// Checks `given` against the variant and the layout. Of arrays on a GPU it
+/// looks at types, sizes and strides only.
 Result<Operands> bind(const VariantInfo &variant, Layout layout,
                       Operands given);
 

@@ -97,6 +97,10 @@ std::vector<int64_t> denseStrides(const std::vector<int64_t> &shape) {
 
 } // namespace
 
+std::string name(Device device) {
+  return device.isHost() ? "cpu" : "cuda:" + std::to_string(device.gpu);
+}
+
 std::string_view name(DType type) { return kTypes[int(type)].name; }
 int64_t byteSize(DType type) { return kTypes[int(type)].bytes; }
 bool isFloat(DType type) { return kTypes[int(type)].isFloat; }

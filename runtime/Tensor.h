@@ -35,12 +35,25 @@ double roundTo(DType type, double x);
 /// The distance from |x| to the next larger value of float type `type`.
 double ulp(DType type, double x);
 
-/// A strided array. Copies share the elements. Strides count elements.
+/// Where arrays lie and kernels run: the CPU, or a GPU by its number.
+struct Device {
+  int gpu = -1;
+
+  bool isHost() const { return gpu < 0; }
+  bool operator==(const Device &) const = default;
+};
+
+/// "cpu", "cuda:0".
+std::string name(Device device);
+
+/// A strided array. Copies share the elements. Strides count elements. What
+/// reads or writes elements is for arrays on the host.
 struct Tensor {
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
   std::byte *data = nullptr; ///< the element at index 0, 0, ...
+  Device device;
   std::shared_ptr<void> owner;
 
   /// A new C-order array of zeros; undefined if there is no memory for it.

@@ -141,7 +141,8 @@ public:
   bool readOnly = false;
 };
 
-/// A tensor of the library's, on the host. Copies share the elements.
+/// A tensor of the library's, on the device of the kernel that made it. Copies
+/// share the elements.
 class Array {
 public:
   Array() = default;
@@ -160,17 +161,44 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
+// Devices
+//===----------------------------------------------------------------------===//
+
+struct DeviceInfo {
+  std::string device; ///< as KernelOptions takes it: "cpu", "cuda:0"
+  std::string name;   ///< what its maker calls it
+  std::string target; ///< what is compiled for it: "cpu", "sm_90"
+  int64_t memory = 0; ///< bytes; 0 for the CPU
+};
+
+/// The CPU, then the GPUs; `note` says why there are none.
+struct DeviceList {
+  std::vector<DeviceInfo> devices;
+  std::string note;
+};
+DeviceList listDevices();
+
+//===----------------------------------------------------------------------===//
 // Variants and kernels
 //===----------------------------------------------------------------------===//
 
 /// Operands of attention. Layout "bshd": q [B, Sq, Hq, D], k and v
 /// [B, Sk, Hkv, D]; "bhsd": heads before lengths; "packed": q [total, Hq, D]
 /// and the boundaries of the sequences (int32 or int64, B + 1 entries).
+///
+/// All lie on the kernel's device, but for captured scalars, which the host
+/// reads. On a GPU nothing is read or converted before the kernels run:
+/// boundaries are int32 and not checked (each must be at least the one before,
+/// the first 0 and the last the total), captured tensors have the type that
+/// the variant states (float64 for its float32 in a kernel for f64).
 struct Inputs {
   TensorRef q, k, v;
   std::vector<TensorRef>
       captures; ///< in the variant's order; scalars have rank 0
   TensorRef cuSeqlensQ, cuSeqlensK;
+  /// No packed sequence is longer; a lower bound starts fewer blocks on a GPU.
+  /// 0: as the boundaries say; on a GPU the total.
+  int64_t maxSeqlenQ = 0, maxSeqlenK = 0;
 };
 
 /// Preallocated outputs, in the layout of the inputs; what is not given is
@@ -184,9 +212,21 @@ struct GradientOutputs {
   std::vector<TensorRef> dCaptures; ///< empty, or one per captured operand
 };
 
+/// Where a call runs, on a GPU. Nothing given: the default stream, and memory
+/// that the call allocates and frees in the stream's order. Calls return before
+/// their work is done; inputs, outputs and workspace must live until then.
+struct Call {
+  void *stream = nullptr; ///< a CUstream or cudaStream_t
+  /// Device memory for this call alone, aligned to 256 bytes; see
+  /// Kernel::workspace.
+  void *workspace = nullptr;
+  int64_t workspaceBytes = 0;
+};
+
 /// What a kernel is compiled for. Empty and zero: the compiler chooses.
 struct KernelOptions {
-  std::string dtype = "f32"; ///< f64, f32, bf16 or f16
+  std::string device = "cpu"; ///< or "cuda:N", or "cuda" for the first GPU
+  std::string dtype = "f32";  ///< f64, f32, bf16 or f16
   int64_t headDim = 64;
   int64_t headDimV = 0; ///< 0: as headDim
   int64_t group = 1;    ///< query heads per KV head
@@ -200,9 +240,9 @@ struct KernelOptions {
   bool deterministic = false; ///< the same bits in every run, or an error
 };
 
-/// The sizes of a run.
+/// The sizes of a run. "packed": the lengths are totals, in `sequences` parts.
 struct Shape {
-  int64_t batch = 1, heads = 1, seqlenQ = 0, seqlenK = 0;
+  int64_t batch = 1, heads = 1, seqlenQ = 0, seqlenK = 0, sequences = 1;
 };
 
 /// Bytes that a run takes, known before it.
@@ -211,6 +251,12 @@ struct MemoryEstimate {
   int64_t outputs = 0;   ///< o, lse
   int64_t saved = 0;     ///< kept for backward besides o and lse
   int64_t gradients = 0; ///< dq, dk, dv
+  int64_t workspaceForward = 0, workspaceBackward = 0; ///< during the call
+};
+
+/// Bytes of device memory that a call works in.
+struct Workspace {
+  int64_t forward = 0, backward = 0;
 };
 
 /// What forward leaves for backward. It refers to the inputs of that forward
@@ -242,12 +288,17 @@ struct Gradients {
 class Kernel {
 public:
   Result<ForwardResult> forward(const Inputs &inputs,
-                                const Outputs &outputs = {}) const;
+                                const Outputs &outputs = {},
+                                const Call &call = {}) const;
   /// `dLse` exactly if the kernel was compiled with lseGradient.
   Result<Gradients> backward(const Saved &saved, TensorRef dO,
                              TensorRef dLse = {},
-                             const GradientOutputs &outputs = {}) const;
+                             const GradientOutputs &outputs = {},
+                             const Call &call = {}) const;
   Result<MemoryEstimate> estimate(const Shape &shape) const;
+  /// What Call::workspace must have for these operands, of which only the sizes
+  /// are looked at. 0 on the CPU.
+  Result<Workspace> workspace(const Inputs &inputs) const;
 
   struct Impl;
   explicit Kernel(std::shared_ptr<const Impl> impl) : impl(std::move(impl)) {}
@@ -268,9 +319,9 @@ public:
   const std::string &name() const;
   /// Names of the captured operands, in order.
   std::vector<std::string> captures() const;
-  /// Compiles for this machine's CPU, or takes the kernel from the cache.
+  /// Compiles for the device, or takes the kernel from the cache.
   Result<Kernel> compile(const KernelOptions &options) const;
-  /// Compiles for these operands; `options` says the rest.
+  /// Compiles for these operands and their device; `options` says the rest.
   Result<Kernel> compileFor(const Inputs &inputs,
                             KernelOptions options = {}) const;
 
@@ -290,7 +341,7 @@ struct Merged {
 };
 /// Attention over all keys from attention over disjoint parts of them, the
 /// queries being the same. A part with lse = -inf adds nothing, whatever its o
-/// holds.
+/// holds. On the CPU.
 Result<Merged> merge(const std::vector<Part> &parts,
                      const std::string &layout = "bshd",
                      const Outputs &outputs = {});

@@ -44,7 +44,7 @@ TEST(DLPack, NullStridesAndOffsetsAreHonoured) {
 TEST(DLPack, RefusesWithWords) {
   auto says = [](const TensorRef &t, const std::string &words,
                  bool output = false) {
-    auto r = output ? outputFromDLPack("x", t) : fromDLPack("x", t);
+    auto r = output ? outputFromDLPack("x", t, {}) : fromDLPack("x", t);
     ASSERT_FALSE(r.ok());
     EXPECT_NE(r.status().message().find(words), std::string::npos)
         << r.status().message();
@@ -53,8 +53,10 @@ TEST(DLPack, RefusesWithWords) {
   says({}, "is missing");
   Given g({2, 3});
   Given bad = g;
-  bad.dl.device.device_type = kDLCUDA;
-  says(bad.dl, "on the CPU");
+  bad.dl.device.device_type = DLDeviceType(7);
+  says(bad.dl, "on the CPU or a CUDA device");
+  bad.dl.device = {kDLCUDA, 1};
+  says(bad.dl, "expected a tensor on cpu, got one on cuda:1", true);
   bad.dl = g.dl;
   bad.dl.dtype = {kDLFloat, 8, 1};
   says(bad.dl, "code 2, 8 bits");
@@ -75,7 +77,7 @@ TEST(DLPack, RefusesWithWords) {
   Given expanded({2, 3}, {0, 1}), folded({2, 3}, {2, 1});
   says(expanded.dl, "stride of 0", true);
   says(folded.dl, "do not overlap", true);
-  EXPECT_TRUE(outputFromDLPack("x", Given({2, 3}, {-3, 1}).dl).ok());
+  EXPECT_TRUE(outputFromDLPack("x", Given({2, 3}, {-3, 1}).dl, {}).ok());
 }
 
 TEST(DLPack, OverlapIsExact) {
