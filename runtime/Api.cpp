@@ -8,6 +8,7 @@
 #include "runtime/Compiler.h"
 #include "runtime/DLPack.h"
 #include "runtime/Devices.h"
+#include "runtime/cache/KernelCache.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -530,11 +531,33 @@ Result<MemoryEstimate> Kernel::estimate(const Shape &s) const {
 }
 
 //===----------------------------------------------------------------------===//
+// The cache
+//===----------------------------------------------------------------------===//
+
+CacheStats cacheStats() {
+  KernelCache &cache = KernelCache::global();
+  KernelCache::Stats s = cache.stats();
+  auto [entries, bytes] = cache.disk().size();
+  return {s.memory, s.disk, s.compiled,          cache.disk().directory(),
+          entries,  bytes,  cache.disk().bound()};
+}
+
+std::vector<CacheEntry> cacheEntries() {
+  std::vector<CacheEntry> entries;
+  for (DiskCache::Listed &e : KernelCache::global().disk().list())
+    entries.push_back({e.key, describeEntry(e.meta), e.bytes, e.used});
+  return entries;
+}
+
+void clearCache() { KernelCache::global().clear(); }
+
+//===----------------------------------------------------------------------===//
 // Merging
 //===----------------------------------------------------------------------===//
 
 Result<Merged> merge(const std::vector<Part> &parts,
-                     const std::string &layoutName, const Outputs &outputs) {
+                     const std::string &layoutName, const Outputs &outputs,
+                     const Call &call) {
   auto layout = parseLayout(layoutName);
   if (!layout)
     return layout.status();

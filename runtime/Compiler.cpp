@@ -206,7 +206,8 @@ static Status link(Executable &e, const std::string &name,
 }
 
 /// What is kept of an executable beside its object code.
-static std::string toMeta(Executable &e, const std::string &name) {
+static std::string toMeta(Executable &e, const std::string &name,
+                          const std::string &what) {
   json::Object functions;
   for (auto &[entry, symbol] : entriesOf(e, name)) {
     json::Array arguments;
@@ -216,6 +217,7 @@ static std::string toMeta(Executable &e, const std::string &name) {
                                      {"results", entry->results}};
   }
   json::Object meta{{"name", name},
+                    {"what", what},
                     {"gradients", e.gradients},
                     {"lseGradient", e.lseGradient},
                     {"compressedP", e.compressedP},
@@ -223,6 +225,16 @@ static std::string toMeta(Executable &e, const std::string &name) {
                     {"nests", json::Array(e.nests)},
                     {"functions", std::move(functions)}};
   return formatv("{0}", json::Value(std::move(meta))).str();
+}
+
+std::string describeEntry(const std::string &meta) {
+  auto value = json::parse(meta);
+  if (!value) {
+    consumeError(value.takeError());
+    return "";
+  }
+  json::Object *o = value->getAsObject();
+  return o ? o->getString("what").value_or("").str() : "";
 }
 
 /// Null if `entry` is not what toMeta() and the code generator made.
@@ -293,7 +305,7 @@ runPasses(VariantSource &source, const PipelineOptions &options) {
 
 static Result<KernelCache::Compiled>
 compileAnew(VariantSource &source, const InstanceOptions &instance,
-            const PipelineOptions &options) {
+            const PipelineOptions &options, const std::string &what) {
   auto passed = runPasses(source, options);
   if (!passed)
     return passed.status();
@@ -319,7 +331,7 @@ compileAnew(VariantSource &source, const InstanceOptions &instance,
     e->nests.push_back(nest.getLabel().value_or("nest").str());
   });
   DiskCache::Entry entry;
-  entry.meta = toMeta(*e, name);
+  entry.meta = toMeta(*e, name, what);
   Messages messages(source.context());
   auto code = cpu::CpuExecutable::compile(module);
   if (!code)
@@ -415,7 +427,11 @@ compile(VariantSource &source, const CompileOptions &options) {
   p.map = false;
   p.runnable = true;
 
-  auto anew = [&] { return compileAnew(source, instance, p); };
+  std::string what = fmt::format(
+      "@{} {} {} head dims {}/{} group {} {}{}", source.info().name, p.dtype,
+      p.layout, p.headDimQK, p.headDimV, p.group, options.target,
+      instance.gradients ? "" : " without gradients");
+  auto anew = [&] { return compileAnew(source, instance, p, what); };
   const std::optional<std::string> &build = compilerBuildId();
   // What is not in the key is not kept: an unknown build, passes put in by tests.
   if (!build || !p.insertAfter.empty()) {

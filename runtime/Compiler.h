@@ -81,6 +81,9 @@ struct CompileOptions {
 Result<std::shared_ptr<const Executable>>
 compile(VariantSource &source, const CompileOptions &options);
 
+/// What a cache entry's `meta` says of it, in words.
+std::string describeEntry(const std::string &meta);
+
 /// An instance for `device`, of which the parts for `options.aligned` operands
 /// are compiled at once.
 Result<std::shared_ptr<const Instance>>

@@ -9,6 +9,8 @@
 #ifndef FATHOM_RUNTIME_FATHOM_H
 #define FATHOM_RUNTIME_FATHOM_H
 
+#include "fathom_dlpack.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,59 +18,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-//===----------------------------------------------------------------------===//
-// DLPack 1.0, word for word as its ABI has it; skipped where dlpack.h came first
-//===----------------------------------------------------------------------===//
-
-#ifndef DLPACK_DLPACK_H_
-#define DLPACK_DLPACK_H_
-#define DLPACK_MAJOR_VERSION 1
-#define DLPACK_MINOR_VERSION 0
-#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
-extern "C" {
-typedef enum { kDLCPU = 1, kDLCUDA = 2 } DLDeviceType;
-typedef struct {
-  DLDeviceType device_type;
-  int32_t device_id;
-} DLDevice;
-typedef enum {
-  kDLInt = 0,
-  kDLUInt = 1,
-  kDLFloat = 2,
-  kDLBfloat = 4,
-  kDLBool = 6
-} DLDataTypeCode;
-typedef struct {
-  uint8_t code;
-  uint8_t bits;
-  uint16_t lanes;
-} DLDataType;
-typedef struct {
-  void *data;
-  DLDevice device;
-  int32_t ndim;
-  DLDataType dtype;
-  int64_t *shape;
-  int64_t *strides; // in elements; null: C order
-  uint64_t byte_offset;
-} DLTensor;
-typedef struct {
-  uint32_t major;
-  uint32_t minor;
-} DLPackVersion;
-typedef struct DLManagedTensorVersioned {
-  DLPackVersion version;
-  void *manager_ctx;
-  void (*deleter)(struct DLManagedTensorVersioned *self);
-  uint64_t flags;
-  DLTensor dl_tensor;
-} DLManagedTensorVersioned;
-}
-#elif !defined(DLPACK_MAJOR_VERSION)
-#error                                                                         \
-    "expected dlpack.h of version 1.0 or later before fathom.h, got an older one"
-#endif
 
 namespace fathom {
 
@@ -177,6 +126,30 @@ struct DeviceList {
   std::string note;
 };
 DeviceList listDevices();
+
+//===----------------------------------------------------------------------===//
+// The cache of compiled kernels
+//===----------------------------------------------------------------------===//
+
+struct CacheStats {
+  /// Where the kernels of this process came from.
+  int64_t memory = 0, disk = 0, compiled = 0;
+  std::string directory;          ///< empty: nothing is kept on disk
+  int64_t entries = 0, bytes = 0; ///< on disk
+  int64_t limit = 0;              ///< bytes
+};
+CacheStats cacheStats();
+
+struct CacheEntry {
+  std::string key;
+  std::string what;  ///< in words: variant, dtype, target, ...
+  int64_t bytes = 0; ///< on disk
+  int64_t used = 0;  ///< last, in seconds since 1970
+};
+/// What is on disk, the last used first.
+std::vector<CacheEntry> cacheEntries();
+/// Forgets all compiled kernels, in memory and on disk. Those in use live on.
+void clearCache();
 
 //===----------------------------------------------------------------------===//
 // Variants and kernels
@@ -341,10 +314,10 @@ struct Merged {
 };
 /// Attention over all keys from attention over disjoint parts of them, the
 /// queries being the same. A part with lse = -inf adds nothing, whatever its o
-/// holds. On the CPU.
+/// holds. `call` says where, if the parts lie on a GPU.
 Result<Merged> merge(const std::vector<Part> &parts,
                      const std::string &layout = "bshd",
-                     const Outputs &outputs = {});
+                     const Outputs &outputs = {}, const Call &call = {});
 
 } // namespace fathom
 

@@ -18,11 +18,11 @@ namespace fathom::cuda {
 
 /// What ptxas and the driver say about a kernel's needs.
 struct Resources {
-  int registers = 0;       ///< per thread
-  int spillStores = 0;     ///< bytes per thread
-  int spillLoads = 0;      ///< bytes per thread
-  int stackBytes = 0;      ///< per thread
-  int staticShared = 0;    ///< bytes per CTA
+  int registers = 0;    ///< per thread
+  int spillStores = 0;  ///< bytes per thread
+  int spillLoads = 0;   ///< bytes per thread
+  int stackBytes = 0;   ///< per thread
+  int staticShared = 0; ///< bytes per CTA
   int constantBytes = 0;
   std::vector<std::string> notes; ///< what else the assembler warned of
 };
@@ -31,14 +31,25 @@ struct Resources {
 struct Kernel {
   std::string name;
   std::string source;
-  int threads = 0;             ///< per CTA
-  int64_t sharedBytes = 0;     ///< dynamic shared memory per CTA
-  std::string cubin, ptx;      ///< empty until compiled
+  int threads = 0;         ///< per CTA
+  int64_t sharedBytes = 0; ///< dynamic shared memory per CTA
+  std::string cubin, ptx;  ///< empty until compiled
   Resources resources;
 };
 
 /// The type of an argument or of an array's elements.
-enum class Scalar : uint8_t { i1, i8, i16, i32, i64, index, f16, bf16, f32, f64 };
+enum class Scalar : uint8_t {
+  i1,
+  i8,
+  i16,
+  i32,
+  i64,
+  index,
+  f16,
+  bf16,
+  f32,
+  f64
+};
 int64_t sizeOf(Scalar type); ///< bytes
 
 /// An argument of an entry point: an array, or a scalar if rank is -1.
@@ -80,16 +91,33 @@ struct Launch {
 /// Registers are int64. Comparisons give 0 or 1.
 struct Instruction {
   enum Op : uint8_t {
-    constant,  ///< dst = imm
-    dim,       ///< dst = size imm of argument a
-    scalar,    ///< dst = argument a, an integer scalar
-    addi, subi, muli, divsi, divui, remsi, remui, ceildivsi, floordivsi, ///< dst = a op b
-    minsi, maxsi, minui, maxui, andi, ori, xori, shli, shrsi, shrui,
-    cmp,       ///< dst = a (predicate imm) b, numbered as arith.cmpi's
-    select,    ///< dst = c ? a : b
-    allocate,  ///< workspace a exists from here on
-    clear,     ///< every byte of workspace a becomes imm
-    launch     ///< launch a
+    constant, ///< dst = imm
+    dim,      ///< dst = size imm of argument a
+    scalar,   ///< dst = argument a, an integer scalar
+    addi,
+    subi,
+    muli,
+    divsi,
+    divui,
+    remsi,
+    remui,
+    ceildivsi,
+    floordivsi, ///< dst = a op b
+    minsi,
+    maxsi,
+    minui,
+    maxui,
+    andi,
+    ori,
+    xori,
+    shli,
+    shrsi,
+    shrui,
+    cmp,      ///< dst = a (predicate imm) b, numbered as arith.cmpi's
+    select,   ///< dst = c ? a : b
+    allocate, ///< workspace a exists from here on
+    clear,    ///< every byte of workspace a becomes imm
+    launch    ///< launch a
   } op = constant;
   int dst = 0, a = 0, b = 0, c = 0;
   int64_t imm = 0;

@@ -18,6 +18,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <thread>
+#include <tuple>
 #include <unistd.h>
 #include <vector>
 
@@ -261,6 +262,42 @@ void DiskCache::evict() {
     discard(f.path);
     total -= f.bytes;
   }
+}
+
+std::vector<DiskCache::Listed> DiskCache::list() {
+  std::vector<Listed> all;
+  std::error_code ec;
+  if (root.empty())
+    return all;
+  for (auto it = fs::directory_iterator(root, ec);
+       !ec && it != fs::directory_iterator(); it.increment(ec)) {
+    std::string path = it->path(), key = it->path().filename();
+    auto meta = readAll(path + "/meta.json");
+    struct stat st, object;
+    if (!meta || llvm::StringRef(key).starts_with("tmp-") ||
+        stat(path.c_str(), &st) || stat((path + "/object.o").c_str(), &object))
+      continue;
+    int64_t bytes = object.st_size + int64_t(meta->size());
+    auto json = llvm::json::parse(*meta);
+    if (!json) {
+      llvm::consumeError(json.takeError());
+      continue;
+    }
+    auto *o = json->getAsObject();
+    auto *content = o ? o->get("content") : nullptr;
+    if (content)
+      all.push_back(
+          {key, llvm::formatv("{0}", *content).str(), bytes, st.st_mtime});
+  }
+  std::sort(all.begin(), all.end(), [](const Listed &a, const Listed &b) {
+    return std::tie(b.used, a.key) < std::tie(a.used, b.key);
+  });
+  return all;
+}
+
+void DiskCache::clear() {
+  for (const Listed &entry : list())
+    remove(entry.key);
 }
 
 std::pair<int64_t, int64_t> DiskCache::size() {

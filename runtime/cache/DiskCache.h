@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace fathom {
 
@@ -57,8 +58,17 @@ public:
   };
 
   const std::string &directory() const { return root; }
+  int64_t bound() const { return limit; }
   /// Entries and bytes on disk.
   std::pair<int64_t, int64_t> size();
+  struct Listed {
+    std::string key, meta; ///< as the writer gave it; not checked
+    int64_t bytes, used;   ///< seconds since 1970
+  };
+  /// The last used first.
+  std::vector<Listed> list();
+  /// Removes all entries.
+  void clear();
 
 private:
   std::string use(std::string dir);

@@ -103,6 +103,14 @@ KernelCache::get(const std::string &key,
   return result;
 }
 
+void KernelCache::clear() {
+  std::unique_lock lock(mutex);
+  recent.clear();
+  entries.clear();
+  lock.unlock();
+  onDisk.clear();
+}
+
 KernelCache::Stats KernelCache::stats() {
   std::lock_guard lock(mutex);
   return counts;

@@ -52,6 +52,8 @@ public:
       const std::function<Pointer(const DiskCache::Entry &)> &load);
 
   Stats stats();
+  /// Forgets all, in memory and on disk.
+  void clear();
   DiskCache &disk() { return onDisk; }
 
 private:

@@ -56,7 +56,7 @@ def every_pass_is_documented_and_tested(root):
 
 def public_headers_are_clean(root):
     paths = [path for path in files(root, "runtime", suffixes={".h"})
-             if path.name in ("fathom.h", "fathom-c.h")]
+             if path.name in ("fathom.h", "fathom_c.h", "fathom_dlpack.h")]
     yield from grep(root, paths, r'#include\s*[<"](?:llvm|mlir|cuda|nvrtc|dialect|passes|codegen)')
     yield from grep(root, paths, r"^\s*throw\b")
 
