@@ -21,6 +21,7 @@ config.test_exec_root = lit_config.params.get("work", os.path.join(root, "build"
 config.environment["PATH"] = os.pathsep.join([tools, llvm, os.environ["PATH"]])
 # Kernels compiled by one test serve the others, and the next run.
 config.environment["FATHOM_CACHE_DIR"] = os.path.join(config.test_exec_root, "cache")
+config.environment["FATHOM_DEVICE"] = "cpu"  # tests for GPUs say so
 config.substitutions.append(("%root", root))
 if os.environ.get("FATHOM_TEST_FULL"):
     config.available_features.add("full")  # tools/check --full

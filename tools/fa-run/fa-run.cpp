@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/Compiler.h"
+#include "runtime/Devices.h"
 #include "runtime/Npy.h"
 #include "runtime/Peak.h"
 #include "runtime/cache/KernelCache.h"
@@ -47,6 +48,14 @@ EXAMPLES
 
   Times and the ratio to this machine's peak:
     fa-run causal.mlir --heads 4 --seqlen-q 2048 --head-dim 128 --backward --bench
+
+  On a GPU; what there is:
+    fa-run causal.mlir --device cuda:0 --dtype bf16 --backward --verify --bench
+    fa-run --list-devices
+
+  What the cache holds:
+    fa-run --cache-list
+    fa-run --cache-clear
 
   Compiled kernels are kept in FATHOM_CACHE_DIR, XDG_CACHE_HOME/fathom or ~/.cache/fathom, at most
   FATHOM_CACHE_MIB (512) MiB of them; FATHOM_CACHE_DIR=off keeps none.
@@ -109,9 +118,12 @@ struct Options {
   cl::opt<std::string> out = text(
       "out", "directory for o.npy, lse.npy, dq.npy, dk.npy, dv.npy, d_NAME.npy",
       "DIR");
-  cl::opt<std::string> device = text(
-      "device", "cpu, or 'reference' for the reference itself (default: cpu)",
-      "NAME");
+  cl::opt<std::string> device =
+      text("device",
+           "cpu, cuda:N, or 'reference' for the reference itself (default: "
+           "FATHOM_DEVICE, else the first GPU, else cpu)",
+           "NAME");
+  cl::opt<bool> listDevices = flag("list-devices", "print the devices and end");
   cl::opt<int64_t> threads =
       number("threads", "threads to use (default: all)", 0);
 
@@ -132,6 +144,10 @@ struct Options {
       text("stop-after-pass", "run the nest stage up to this pass", "PASS");
   cl::opt<bool> cacheStats =
       flag("cache-stats", "print what came from the cache of kernels");
+  cl::opt<bool> cacheList =
+      flag("cache-list", "print the entries of the cache on disk and end");
+  cl::opt<bool> cacheClear =
+      flag("cache-clear", "remove all entries of the cache and end");
   cl::opt<bool> countTiles =
       flag("count-tiles", "print how many tiles were computed");
 
@@ -160,11 +176,13 @@ int fail(const Status &s) {
   return fail(s.code() == ErrorCode::internal ? kFailed : kUsage, s.message());
 }
 
-/// An output in the order of the layout and its logical view.
+/// An output in the order of the layout and its logical view; `there` is the
+/// array on the device, which is `array` itself on the CPU.
 struct Output {
   std::string name;
   Tensor array, logical;
   DType roundedTo;
+  Tensor there = {};
 };
 
 /// One run: operands, outputs, and what computes them.
@@ -173,15 +191,23 @@ public:
   Run(Options &o) : o(o) {}
 
   int main() {
+    if (o.listDevices)
+      return printDevices();
+    if (o.cacheClear)
+      clearCache();
+    if (o.cacheList)
+      printCache();
+    if (o.file.empty() && (o.cacheStats || o.cacheList || o.cacheClear)) {
+      if (o.cacheStats)
+        printStats();
+      return 0;
+    }
     if (o.file.empty())
       return fail(
           kUsage,
           "expected a file with a fa.variant; fa-run --help has examples");
-    if (!o.device.empty() && o.device != "cpu" && o.device != "reference")
-      return fail(
-          kUsage,
-          fmt::format("--device: expected one of cpu, reference, got '{}'",
-                      o.device.getValue()));
+    if (Status s = chooseDevice(); !s)
+      return fail(s);
     if (!o.layout.empty() || !o.cuQ.empty()) {
       auto l =
           symbolizeLayout(o.layout.empty() ? "packed" : o.layout.getValue());
@@ -209,12 +235,19 @@ public:
       return fail(s);
     allocate();
     printHead();
-    if (o.device == "reference") {
+    if (reference) {
       if (!answer(oracle::reference(problem(), threads), outputs))
         return fail(kFailed, messages(*source));
     } else {
       auto start = std::chrono::steady_clock::now();
-      auto compiled = compile(*source, compileOptions());
+      auto made = instantiate(source, compileOptions(), device);
+      if (!made)
+        return fail(made.status());
+      instance = *made;
+      if (Status s = toDevice(); !s)
+        return fail(s);
+      // By the operands' class, which may be the other one.
+      auto compiled = instance->forward(there, results());
       if (!compiled)
         return fail(compiled.status());
       executable = *compiled;
@@ -223,14 +256,12 @@ public:
       fmt::print("{} in {:.0f} ms\n",
                  stats.disk ? "taken from the cache" : "compiled",
                  1e3 * seconds);
-      if (o.cacheStats) {
-        auto [entries, bytes] = KernelCache::global().disk().size();
-        fmt::print(
-            "cache: {} compiled, {} from disk; on disk: {} entries, {} KiB\n",
-            stats.compiled, stats.disk, entries, (bytes + 1023) / 1024);
-      }
+      if (o.cacheStats)
+        printStats();
       cpu::resetCounters();
-      if (Status s = executable->run(x, results()); !s)
+      if (Status s = runAll(); !s)
+        return fail(s);
+      if (Status s = fromDevice(); !s)
         return fail(s);
       if (o.countTiles)
         for (auto [id, label] : enumerate(executable->nests))
@@ -258,6 +289,133 @@ private:
     return std::chrono::duration<double>(std::chrono::steady_clock::now() -
                                          start)
         .count();
+  }
+
+  static int printDevices() {
+    fathom::DeviceList list = fathom::listDevices();
+    for (const DeviceInfo &d : list.devices)
+      fmt::print("{:<10}{:<12}{}{}\n", d.device, d.target, d.name,
+                 d.memory ? fmt::format(", {} MiB", d.memory >> 20) : "");
+    if (!list.note.empty())
+      fmt::print("no GPU: {}\n", list.note);
+    return 0;
+  }
+
+  static void printStats() {
+    CacheStats s = cacheStats();
+    fmt::print("cache: {} compiled, {} from disk; on disk: {} entries, {} KiB "
+               "of {} MiB{}{}\n",
+               s.compiled, s.disk, s.entries, (s.bytes + 1023) / 1024,
+               s.limit >> 20, s.directory.empty() ? "" : " in ", s.directory);
+  }
+
+  static void printCache() {
+    for (const CacheEntry &e : cacheEntries())
+      fmt::print("{} {:>6} KiB  {}\n", e.key.substr(0, 12),
+                 (e.bytes + 1023) / 1024, e.what);
+  }
+
+  /// --device, or FATHOM_DEVICE, or a GPU if one can be used, or the CPU.
+  Status chooseDevice() {
+    std::string text = o.device;
+    const char *environment = std::getenv("FATHOM_DEVICE");
+    if (text.empty() && environment)
+      text = environment;
+    reference = text == "reference";
+    if (reference)
+      return {};
+    if (text.empty()) {
+      bool cpuOnly = o.countTiles || !o.stopAfter.empty();
+      text = cpuOnly ? "cpu" : fathom::listDevices().devices.back().device;
+      if (text != "cpu")
+        text = "cuda:0";
+    }
+    auto parsed = parseDevice(text);
+    if (!parsed)
+      return {ErrorCode::invalid_argument,
+              fmt::format("--device: expected one of cpu, cuda, cuda:N, "
+                          "reference, got '{}'",
+                          text)};
+    device = *parsed;
+    if (o.countTiles && !device.isHost())
+      return {ErrorCode::invalid_argument,
+              fmt::format("--count-tiles: expected --device cpu, got {}",
+                          name(device))};
+    return {};
+  }
+
+  /// Operands and outputs for the device: copies, outputs with their NaN.
+  Status toDevice() {
+    there = x;
+    for (Output &out : outputs)
+      out.there = out.array;
+    if (device.isHost())
+      return {};
+    std::vector<Tensor *> inputs{
+        &there.q,          &there.k,          &there.v,   &there.dO,
+        &there.cuSeqlensQ, &there.cuSeqlensK, &there.dLse};
+    for (size_t c = 0; c < there.captures.size(); ++c)
+      if (source->info().captures[c].isTensor)
+        inputs.push_back(&there.captures[c]);
+    for (Tensor *t : inputs)
+      if (t->defined())
+        if (Status s = send(*t); !s)
+          return s;
+    for (Output &out : outputs)
+      if (Status s = send(out.there); !s)
+        return s;
+    return {};
+  }
+
+  /// Replaces `t` by a copy on the device whose dims lie in memory in the same
+  /// order.
+  Status send(Tensor &t) {
+    std::vector<int64_t> order(t.rank()), back(t.rank());
+    for (size_t d = 0; d < order.size(); ++d)
+      order[d] = d;
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return std::tie(t.strides[b], a) < std::tie(t.strides[a], b);
+    });
+    for (size_t d = 0; d < order.size(); ++d)
+      back[order[d]] = d;
+    Tensor dense = t.permuted(order);
+    if (!dense.isContiguous())
+      dense = dense.to(dense.dtype);
+    auto copied = fathom::allocate(device, dense.dtype, dense.shape);
+    if (!copied)
+      return copied.status();
+    if (Status s = fathom::copy(dense, *copied); !s)
+      return s;
+    t = copied->permuted(back);
+    return {};
+  }
+
+  Status fromDevice() {
+    if (device.isHost())
+      return {};
+    if (Status s = synchronize(device, nullptr); !s)
+      return s;
+    for (Output &out : outputs)
+      if (Status s = fathom::copy(out.there, out.array); !s)
+        return s;
+    return {};
+  }
+
+  Status runAll() {
+    if (device.isHost())
+      return executable->run(there, results());
+    Executable::Saved kept;
+    Results r = results();
+    if (Status s = executable->forward(there, r, kept, {device}); !s)
+      return s;
+    return backward() ? runBackward(r, kept) : Status();
+  }
+
+  Status runBackward(const Results &r, const Executable::Saved &kept) {
+    auto piece = instance->backward(there, r);
+    if (!piece)
+      return piece.status();
+    return (*piece)->backward(there, r, kept, {device});
   }
 
   static std::string messages(VariantSource &source) {
@@ -334,18 +492,19 @@ private:
       out.array.fill(NAN);
   }
 
+  /// The outputs on the device.
   Results results() {
     Results r;
-    r.o = outputs[0].logical;
-    r.lse = outputs[1].logical;
+    r.o = toLogical(outputs[0].there, layout);
+    r.lse = lseToLogical(outputs[1].there, layout);
     if (!backward())
       return r;
-    r.dq = outputs[2].logical;
-    r.dk = outputs[3].logical;
-    r.dv = outputs[4].logical;
+    r.dq = toLogical(outputs[2].there, layout);
+    r.dk = toLogical(outputs[3].there, layout);
+    r.dv = toLogical(outputs[4].there, layout);
     size_t n = 5;
     for (const Tensor &c : x.captures)
-      r.dCaptures.push_back(isFloat(c.dtype) ? outputs[n++].logical : Tensor());
+      r.dCaptures.push_back(isFloat(c.dtype) ? outputs[n++].there : Tensor());
     return r;
   }
 
@@ -398,6 +557,7 @@ private:
     c.stopAfter = o.stopAfter;
     c.deterministic = o.deterministic;
     c.countTiles = o.countTiles;
+    c.aligned = isAligned(x.q) && isAligned(x.k) && isAligned(x.v);
     return c;
   }
 
@@ -452,15 +612,26 @@ private:
   template <typename F>
   Result<double> median(F f, int &runs) {
     std::vector<double> times;
+    // On a GPU as many calls in a row as take 5 ms, and one wait for them.
+    int calls = 1;
+    runs = 0;
     for (double total = 0;
          times.size() < 5 || (total < 1 && times.size() < 101);) {
       auto start = std::chrono::steady_clock::now();
-      if (Status s = f(); !s)
+      for (int n = 0; n < calls; ++n)
+        if (Status s = f(); !s)
+          return s;
+      if (Status s = synchronize(device, nullptr); !s)
         return s;
-      times.push_back(since(start));
-      total += times.back();
+      double seconds = since(start);
+      if (!device.isHost() && seconds < 5e-3 && calls < 10000) {
+        calls = std::clamp<int>(calls * 6e-3 / seconds, calls + 1, 10000);
+        continue; // too few to tell, or the first, which loads the code
+      }
+      times.push_back(seconds / calls);
+      total += seconds;
+      runs += calls;
     }
-    runs = times.size();
     std::sort(times.begin(), times.end());
     return times[times.size() / 2];
   }
@@ -469,7 +640,9 @@ private:
     auto pairs = oracle::visiblePairs(problem());
     if (failed(pairs))
       return {ErrorCode::invalid_argument, messages(*source)};
-    double peak = measurePeak(x.q.dtype, threads);
+    // Of a GPU there is no peak to measure with the CPU's loop.
+    bool host = device.isHost();
+    double peak = host ? measurePeak(x.q.dtype, threads) : 0;
     double d = x.q.shape[3], dv = x.v.shape[3];
     double forwardWork = 2 * *pairs * (d + dv),
            backwardWork = 2 * *pairs * (3 * d + 2 * dv);
@@ -486,28 +659,36 @@ private:
       if (!t)
         return t.status();
       lines.push_back({what, *t, work, runs});
-      peak =
-          std::max(peak, measurePeak(x.q.dtype,
-                                     threads)); // others may have run meanwhile
+      if (host) // others may have run meanwhile
+        peak = std::max(peak, measurePeak(x.q.dtype, threads));
       return {};
     };
     if (executable->isJoint()) {
       if (Status s = line(backward() ? "both" : "forward",
                           forwardWork + (backward() ? backwardWork : 0),
-                          [&] { return executable->run(x, r); });
+                          [&] { return executable->run(there, r); });
           !s)
         return s;
     } else {
       Executable::Saved kept;
-      if (Status s = line("forward", forwardWork,
-                          [&] { return executable->forward(x, r, kept); });
+      if (Status s = line(
+              "forward", forwardWork,
+              [&] { return executable->forward(there, r, kept, {device}); });
           !s)
         return s;
       if (backward())
         if (Status s = line("backward", backwardWork,
-                            [&] { return executable->backward(x, r, kept); });
+                            [&] { return runBackward(r, kept); });
             !s)
           return s;
+    }
+    if (!host) {
+      fmt::print("\n{:<12}{:>12}{:>8}{:>12}\n", "", "median ms", "runs",
+                 "TFLOP/s");
+      for (const Line &l : lines)
+        fmt::print("{:<12}{:>12.4f}{:>8}{:>12.1f}\n", l.what, 1e3 * l.seconds,
+                   l.runs, l.work / l.seconds / 1e12);
+      return {};
     }
     fmt::print("\n{:<12}{:>12}{:>8}{:>12}{:>10}\n", "", "median ms", "runs",
                "GFLOP/s", "of peak");
@@ -526,9 +707,13 @@ private:
   Layout layout = Layout::bshd;
   unsigned threads = 1;
   std::shared_ptr<VariantSource> source;
-  Operands x;
+  Device device;
+  bool reference = false;
+  Operands x;     ///< on the host
+  Operands there; ///< on the device
   std::vector<Output> outputs;
-  std::shared_ptr<const Executable> executable;
+  std::shared_ptr<const Instance> instance;
+  std::shared_ptr<const Executable> executable; ///< of the forward
 };
 
 } // namespace
