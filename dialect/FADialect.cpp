@@ -1,6 +1,7 @@
 //===- FADialect.cpp - dialect set-up and registration ----------------------===//
 
 #include "dialect/FADialect.h"
+#include "dialect/gpu/GpuDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -34,7 +35,7 @@ void FADialect::initialize() {
 }
 
 void fathom::registerFA(DialectRegistry &registry) {
-  registry.insert<FADialect, arith::ArithDialect, func::FuncDialect,
+  registry.insert<FADialect, gpu::FAGpuDialect, arith::ArithDialect, func::FuncDialect,
                   math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
                   tensor::TensorDialect>();
 }

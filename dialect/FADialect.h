@@ -28,7 +28,7 @@
 
 namespace fathom {
 
-/// Adds the fa dialect and the upstream dialects its IR is made of.
+/// Adds the dialects of Fathom and the upstream ones their IR is made of.
 void registerFA(mlir::DialectRegistry &registry);
 
 /// The type scores and softmax are computed in: f64 for f64, else f32.

@@ -1,0 +1,366 @@
+//===- GpuOps.cpp - verifiers and syntax of fa_gpu ops ----------------------===//
+//
+// A layout that does not fit, a factor that no instruction takes, or a buffer
+// read as another shape fails here, before a GPU could be asked.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/gpu/GpuDialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace fathom;
+using namespace fathom::gpu;
+
+#define GET_OP_CLASSES
+#include "dialect/gpu/GpuOps.cpp.inc"
+
+using Effects =
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+
+static RankedTensorType tileType(Value v) {
+  return cast<RankedTensorType>(v.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+ParseResult KernelOp::parse(OpAsmParser &p, OperationState &s) {
+  Builder &b = p.getBuilder();
+  StringAttr name;
+  SmallVector<OpAsmParser::Argument> args;
+  int64_t warps = 0, blocks = 1;
+  SmallVector<int64_t> alignments;
+  auto number = [&](StringRef key, int64_t &n) -> ParseResult {
+    return failure(p.parseKeyword(key) || p.parseLParen() ||
+                   p.parseInteger(n) || p.parseRParen());
+  };
+  if (p.parseSymbolName(name, "sym_name", s.attributes) ||
+      p.parseArgumentList(args, OpAsmParser::Delimiter::Paren,
+                          /*allowType=*/true) ||
+      number("num_warps", warps) || number("min_blocks", blocks) ||
+      p.parseKeyword("alignments") || p.parseLParen() ||
+      p.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+        return p.parseInteger(alignments.emplace_back());
+      }) ||
+      p.parseRParen() ||
+      p.parseOptionalAttrDictWithKeyword(s.attributes))
+    return failure();
+  SmallVector<Type> types;
+  for (auto &a : args)
+    types.push_back(a.type);
+  s.addAttribute("function_type",
+                 TypeAttr::get(b.getFunctionType(types, {})));
+  s.addAttribute("num_warps", b.getI64IntegerAttr(warps));
+  s.addAttribute("min_blocks", b.getI64IntegerAttr(blocks));
+  s.addAttribute("alignments", b.getDenseI64ArrayAttr(alignments));
+  Region *body = s.addRegion();
+  if (p.parseRegion(*body, args))
+    return failure();
+  ensureTerminator(*body, b, s.location);
+  return success();
+}
+
+void KernelOp::print(OpAsmPrinter &p) {
+  p << " ";
+  p.printSymbolName(getSymName());
+  p << "(";
+  llvm::interleaveComma(getBody().getArguments(), p,
+                        [&](BlockArgument a) { p.printRegionArgument(a); });
+  p << ") num_warps(" << getNumWarps() << ") min_blocks(" << getMinBlocks()
+    << ") alignments([";
+  llvm::interleaveComma(getAlignments(), p);
+  p << "])";
+  p.printOptionalAttrDictWithKeyword(
+      (*this)->getAttrs(), {"sym_name", "function_type", "num_warps",
+                            "min_blocks", "alignments"});
+  p << " ";
+  p.printRegion(getBody(), /*printEntryBlockArgs=*/false,
+                /*printBlockTerminators=*/true);
+}
+
+int64_t KernelOp::getAlignment(Value buffer) {
+  auto arg = dyn_cast<BlockArgument>(buffer);
+  return arg && arg.getOwner() == &getBody().front()
+             ? getAlignments()[arg.getArgNumber()]
+             : 0;
+}
+
+int64_t KernelOp::getSharedBytes() {
+  int64_t bytes = 0;
+  getBody().walk([&](AllocOp alloc) {
+    if (auto at = alloc.getOffset())
+      bytes = std::max<int64_t>(bytes,
+                                *at + alloc.getResult().getType().getBytes());
+  });
+  return bytes;
+}
+
+/// Layouts where an op of the nest level ties those of its tiles together.
+static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
+  for (Value v : op->getResults()) {
+    auto tile = dyn_cast<RankedTensorType>(v.getType());
+    if (!tile)
+      continue;
+    ThreadLayoutAttr l = layoutOf(tile);
+    if (!l)
+      return op->emitOpError("expected tiles with a layout in a kernel, got ")
+             << tile;
+    if (l.getNumWarps() != warps)
+      return op->emitOpError("expected layouts of ")
+             << warps << " warps, as the kernel has, got " << l.getNumWarps();
+  }
+  if (op->hasTrait<OpTrait::Elementwise>() || isa<arith::SelectOp>(op)) {
+    ThreadLayoutAttr l = layoutOf(op->getResult(0));
+    for (Value v : op->getOperands())
+      if (ThreadLayoutAttr o = layoutOf(v); l && o && o != l)
+        return op->emitOpError("expected operands in the result's layout");
+  }
+  if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    if (ThreadLayoutAttr l = layoutOf(reduce.getResult()))
+      if (l != layoutOf(reduce.getTile()).sliced(reduce.getDim()))
+        return op->emitOpError("expected the result to have the operand's "
+                               "layout without dim ")
+               << reduce.getDim();
+  }
+  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+    if (ThreadLayoutAttr l = layoutOf(broadcast.getSource()))
+      if (l != layoutOf(broadcast.getResult()).sliced(1 - broadcast.getDim()))
+        return op->emitOpError("expected the operand to have the result's "
+                               "layout without dim ")
+               << 1 - broadcast.getDim();
+  }
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    if (layoutOf(transpose.getTile()).transposed() !=
+        layoutOf(transpose.getResult()))
+      return op->emitOpError("expected the result to have the operand's "
+                             "layout with the dims exchanged");
+  if (isa<DotOp, NestOp>(op))
+    return op->emitOpError("expected no op of this kind in a kernel");
+  return success();
+}
+
+LogicalResult KernelOp::verify() {
+  if (getNumWarps() < 1 || getNumWarps() > 32)
+    return emitOpError("expected 1 to 32 warps, got ") << getNumWarps();
+  if (getMinBlocks() < 1)
+    return emitOpError("expected min_blocks of at least 1, got ")
+           << getMinBlocks();
+  if (getAlignments().size() != getNumArguments())
+    return emitOpError("expected one alignment per argument, ")
+           << getNumArguments() << ", got " << getAlignments().size();
+  WalkResult result = getBody().walk([&](Operation *op) {
+    return failed(verifyLayouts(op, getNumWarps())) ? WalkResult::interrupt()
+                                                    : WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  if (!kernel)
+    return emitOpError("expected a fa_gpu.kernel, got ") << getKernel();
+  if (TypeRange(kernel.getArgumentTypes()) != TypeRange(getOperands_()))
+    return emitOpError("expected operands of the types of the kernel's "
+                       "arguments, ")
+           << kernel.getFunctionType() << ", got " << getOperands_().getTypes();
+  return success();
+}
+
+void ClaimOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Read::get(), &getCounterMutable());
+  e.emplace_back(MemoryEffects::Write::get(), &getCounterMutable());
+  e.emplace_back(MemoryEffects::Write::get(), &getScratchMutable());
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult AllocOp::verify() {
+  if (getResult().getType().getFlipped())
+    return emitOpError("expected a buffer that is not flipped");
+  if (auto at = getOffset(); at && (int64_t(*at) < 0 || *at % 16))
+    return emitOpError("expected an offset that is a multiple of 16, got ")
+           << *at;
+  return success();
+}
+void AllocOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Allocate::get(),
+                 cast<OpResult>(getResult()));
+}
+
+LogicalResult StageOp::verify() {
+  if (getResult().getType() != getBuffer().getType().withoutStages())
+    return emitOpError("expected ")
+           << getBuffer().getType().withoutStages() << ", got "
+           << getResult().getType();
+  return success();
+}
+
+LogicalResult FlipOp::verify() {
+  SharedType t = getBuffer().getType();
+  if (t.getRank() != 2 || getResult().getType() != t.flip())
+    return emitOpError("expected the operand with its dims exchanged, got ")
+           << t << " -> " << getResult().getType();
+  return success();
+}
+OpFoldResult FlipOp::fold(FoldAdaptor) {
+  if (auto inner = getBuffer().getDefiningOp<FlipOp>())
+    return inner.getBuffer();
+  return {};
+}
+
+/// `tile` and `buffer` hold the same.
+static LogicalResult verifyHolds(Operation *op, RankedTensorType tile,
+                                 SharedType buffer) {
+  if (buffer.getStages() != 1)
+    return op->emitOpError("expected one stage of a buffer, got ") << buffer;
+  if (tile.getShape() != buffer.getShape() ||
+      tile.getElementType() != buffer.getElementType())
+    return op->emitOpError("expected a buffer of the tile's shape and type, ")
+           << tile << ", got " << buffer;
+  return success();
+}
+LogicalResult StoreSharedOp::verify() {
+  return verifyHolds(*this, tileType(getTile()), getBuffer().getType());
+}
+void StoreSharedOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get(), &getBufferMutable());
+}
+LogicalResult LoadSharedOp::verify() {
+  return verifyHolds(*this, tileType(getTile()), getBuffer().getType());
+}
+void LoadSharedOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Read::get(), &getBufferMutable());
+}
+
+LogicalResult ConvertOp::verify() {
+  RankedTensorType a = tileType(getTile()), r = tileType(getResult());
+  if (a.getShape() != r.getShape() || a.getElementType() != r.getElementType())
+    return emitOpError("expected tiles that differ in layout only, got ")
+           << a << " -> " << r;
+  return success();
+}
+OpFoldResult ConvertOp::fold(FoldAdaptor) {
+  return getTile().getType() == getType() ? OpFoldResult(getTile())
+                                          : OpFoldResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Copies and order
+//===----------------------------------------------------------------------===//
+
+LogicalResult CopyAsyncOp::verify() {
+  MemRefType source = getSource().getType();
+  SharedType buffer = getBuffer().getType();
+  if (int64_t(getIndices().size()) != source.getRank())
+    return emitOpError("expected one index per dim of the source, ")
+           << source.getRank() << ", got " << getIndices().size();
+  if (int64_t(getLimits().size()) != buffer.getRank())
+    return emitOpError("expected one limit per dim of the buffer, ")
+           << buffer.getRank() << ", got " << getLimits().size();
+  if (source.getElementType() != buffer.getElementType())
+    return emitOpError("expected entries of one type, got ")
+           << source.getElementType() << " and " << buffer.getElementType();
+  if (buffer.getStages() != 1 || buffer.getFlipped())
+    return emitOpError("expected one stage of a buffer that is not flipped, "
+                       "got ")
+           << buffer;
+  int64_t vector = getVector(), bytes = buffer.getElementBytes();
+  if (vector != 4 && vector != 8 && vector != 16)
+    return emitOpError("expected a vector of 4, 8 or 16 bytes, got ") << vector;
+  if (vector % bytes || buffer.getLineLength() * bytes % vector ||
+      (buffer.getLines() > 1 && buffer.getPitch() * bytes % vector))
+    return emitOpError("expected lines and a pitch of whole vectors of ")
+           << vector << " bytes, got " << buffer;
+  auto kernel = (*this)->getParentOfType<KernelOp>();
+  if (kernel && vector > bytes && kernel.getAlignment(getSource()) % vector)
+    return emitOpError("expected a source aligned to ")
+           << vector << " bytes, got an alignment of "
+           << kernel.getAlignment(getSource());
+  return success();
+}
+void CopyAsyncOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Read::get(), &getSourceMutable());
+  e.emplace_back(MemoryEffects::Write::get(), &getBufferMutable());
+}
+
+// Without an operand: these order all of memory.
+void CommitOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+}
+void WaitOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+}
+void BarrierOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+}
+void WaitTurnOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+}
+void EndTurnOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+LogicalResult MmaOp::verify() {
+  auto shapeOf = [](Type t) {
+    auto shared = dyn_cast<SharedType>(t);
+    return shared ? shared.getShape() : cast<RankedTensorType>(t).getShape();
+  };
+  auto elementOf = [](Type t) {
+    auto shared = dyn_cast<SharedType>(t);
+    return shared ? shared.getElementType()
+                  : cast<RankedTensorType>(t).getElementType();
+  };
+  RankedTensorType acc = tileType(getAcc());
+  SharedType b = getB().getType();
+  Type a = getA().getType();
+  ArrayRef<int64_t> sa = shapeOf(a), sb = b.getShape(), sc = acc.getShape();
+  if (sa.size() != 2 || sb.size() != 2 || sc.size() != 2 || sa[1] != sb[0] ||
+      sa[0] != sc[0] || sb[1] != sc[1])
+    return emitOpError("expected shapes MxK, KxN, MxN, got ")
+           << a << ", " << b << ", " << acc;
+  Type element = elementOf(a);
+  bool half = element.isBF16() || element.isF16();
+  if (element != b.getElementType() ||
+      acc.getElementType() != getAccType(element) ||
+      !(half || element.isF32() || element.isF64()))
+    return emitOpError("expected factors of one type of f64, f32, bf16 or f16 "
+                       "and a sum of f64 for f64, else f32, got ")
+           << a << ", " << b << ", " << acc;
+  if (b.getStages() != 1 ||
+      (isa<SharedType>(a) && cast<SharedType>(a).getStages() != 1))
+    return emitOpError("expected one stage of a buffer");
+  auto warps = layoutOf(acc).matchMma(sc[0], sc[1]);
+  if (!warps)
+    return emitOpError("expected a sum in the layout of accumulators, got ")
+           << acc;
+  if (half && sa[1] % 16)
+    return emitOpError("expected an inner dim that is a multiple of 16, got ")
+           << sa[1];
+  if (auto tile = dyn_cast<RankedTensorType>(a)) {
+    if (!half)
+      return emitOpError("expected a factor of ")
+             << element << " in shared memory";
+    ThreadLayoutAttr whole =
+        ThreadLayoutAttr::getMma(getContext(), sa[0], sa[1], warps->first, 1);
+    if (warps->second != 1 || layoutOf(tile) != whole)
+      return emitOpError("expected a factor in registers with all warps along "
+                         "its rows, as the sum, got ")
+             << tile << " and " << acc;
+  }
+  return success();
+}
+void MmaOp::getEffects(Effects &e) {
+  if (isa<SharedType>(getA().getType()))
+    e.emplace_back(MemoryEffects::Read::get(), &getAMutable());
+  e.emplace_back(MemoryEffects::Read::get(), &getBMutable());
+}

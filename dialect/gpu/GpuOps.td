@@ -1,0 +1,328 @@
+//===- GpuOps.td - kernels, shared memory, copies, products -----*- tablegen -*-===//
+//
+// The ops of fa_gpu. Memory effects are on buffers, so that passes see what
+// depends on what: until barriers are placed, program order is the meaning.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FATHOM_DIALECT_GPU_GPUOPS_TD
+#define FATHOM_DIALECT_GPU_GPUOPS_TD
+
+include "dialect/gpu/GpuDialect.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class FAGpu_Op<string mnemonic, list<Trait> traits = []>
+    : Op<FAGpu_Dialect, mnemonic, traits>;
+
+def FAGpu_Tile : Type<CPred<"::fathom::gpu::isLaidOut($_self)">,
+  "tile with a layout", "::mlir::RankedTensorType">;
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+def FAGpu_KernelOp : FAGpu_Op<"kernel", [
+    IsolatedFromAbove, FunctionOpInterface, SingleBlockImplicitTerminator<"ReturnOp">]> {
+  let summary = "a function that a grid of CTAs runs";
+  let description = [{
+    `num_warps` warps a CTA; the compiler of the CUDA text is asked to keep
+    `min_blocks` CTAs on a multiprocessor. Arguments are memrefs and scalars.
+    `alignments` has an entry per argument: for a memref, base address, last
+    dim (its stride is 1) and all other strides are multiples of that many
+    bytes; 0 promises nothing, not even that the last stride is 1.
+
+    ```mlir
+    fa_gpu.kernel @copy(%x: memref<?xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
+      ...
+      fa_gpu.return
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+    TypeAttrOf<FunctionType>:$function_type,
+    OptionalAttr<DictArrayAttr>:$arg_attrs,
+    OptionalAttr<DictArrayAttr>:$res_attrs,
+    I64Attr:$num_warps, DefaultValuedAttr<I64Attr, "1">:$min_blocks,
+    DenseI64ArrayAttr:$alignments);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+    /// Bytes that the address of `buffer`'s lines is known to be a multiple of.
+    int64_t getAlignment(::mlir::Value buffer);
+    /// Bytes of shared memory, once buffers have their places.
+    int64_t getSharedBytes();
+  }];
+}
+
+def FAGpu_ReturnOp : FAGpu_Op<"return", [Pure, ReturnLike, Terminator, HasParent<"KernelOp">]> {
+  let summary = "ends a kernel";
+  let description = [{
+    ```mlir
+    fa_gpu.return
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def FAGpu_LaunchOp : FAGpu_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a kernel in a host function";
+  let description = [{
+    `grid` CTAs, in any order; nothing runs where it is 0 or less.
+
+    ```mlir
+    fa_gpu.launch @copy grid(%blocks) (%x, %n) : memref<?xf32>, index
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Index:$grid,
+                       Variadic<AnyType>:$operands_);
+  let assemblyFormat = "$kernel `grid` `(` $grid `)` `(` $operands_ `)` attr-dict `:` type($operands_)";
+}
+
+def FAGpu_BlockIdOp : FAGpu_Op<"block_id", [Pure]> {
+  let summary = "the number of this CTA, from 0";
+  let description = [{
+    ```mlir
+    %w = fa_gpu.block_id
+    ```
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def FAGpu_ClaimOp : FAGpu_Op<"claim", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "takes the next number from a counter in memory";
+  let description = [{
+    The counter (memref of rank 1, its entry 0, i32, 0 at the launch) is raised
+    by one; all threads of the CTA get its old value. CTAs that wait for others
+    with lower numbers wait for running ones only. Holds a barrier; `scratch`
+    takes the number from the thread that claims to the others.
+
+    ```mlir
+    %w = fa_gpu.claim %counter via %scratch : memref<?xi32>, !fa_gpu.shared<1xi32, pitch = 1>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$counter, FAGpu_SharedType:$scratch);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$counter `via` $scratch attr-dict `:` type($counter) `,` type($scratch)";
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+def FAGpu_AllocOp : FAGpu_Op<"alloc", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "a buffer in shared memory";
+  let description = [{
+    Its place, `offset` in bytes from the start of the CTA's shared memory, is
+    given by `fa-gpu-assign-shared-memory`. Buffers may lie over each other
+    where their contents are not needed at the same time.
+
+    ```mlir
+    %k = fa_gpu.alloc : !fa_gpu.shared<64x128xbf16, pitch = 136, stages = 2>
+    ```
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs FAGpu_SharedType:$result);
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def FAGpu_StageOp : FAGpu_Op<"stage", [Pure]> {
+  let summary = "one of the copies of a buffer";
+  let description = [{
+    ```mlir
+    %k0 = fa_gpu.stage %k[%n] : !fa_gpu.shared<64x128xbf16, pitch = 136, stages = 2>
+    ```
+  }];
+  let arguments = (ins FAGpu_SharedType:$buffer, Index:$index);
+  let results = (outs FAGpu_SharedType:$result);
+  let assemblyFormat = "$buffer `[` $index `]` attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def FAGpu_FlipOp : FAGpu_Op<"flip", [Pure]> {
+  let summary = "a buffer seen with its dims exchanged; no data moves";
+  let description = [{
+    ```mlir
+    %kt = fa_gpu.flip %k : !fa_gpu.shared<64x128xbf16, pitch = 136> -> !fa_gpu.shared<128x64xbf16, pitch = 136, flipped>
+    ```
+  }];
+  let arguments = (ins FAGpu_SharedType:$buffer);
+  let results = (outs FAGpu_SharedType:$result);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def FAGpu_StoreSharedOp : FAGpu_Op<"store_shared", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "writes a tile to a buffer of its shape";
+  let description = [{
+    ```mlir
+    fa_gpu.store_shared %t, %buf : tensor<64x64xbf16, #l>, !fa_gpu.shared<64x64xbf16, pitch = 72>
+    ```
+  }];
+  let arguments = (ins FAGpu_Tile:$tile, FAGpu_SharedType:$buffer);
+  let assemblyFormat = "$tile `,` $buffer attr-dict `:` type($tile) `,` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def FAGpu_LoadSharedOp : FAGpu_Op<"load_shared", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "reads a tile from a buffer of its shape";
+  let description = [{
+    ```mlir
+    %t = fa_gpu.load_shared %buf : !fa_gpu.shared<64x64xf32, pitch = 65> -> tensor<64x64xf32, #l>
+    ```
+  }];
+  let arguments = (ins FAGpu_SharedType:$buffer);
+  let results = (outs FAGpu_Tile:$tile);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($tile)";
+  let hasVerifier = 1;
+}
+
+def FAGpu_ConvertOp : FAGpu_Op<"convert", [Pure]> {
+  let summary = "the same tile, held by other threads";
+  let description = [{
+    `fa-gpu-lower-converts` makes it a way through shared memory.
+
+    ```mlir
+    %u = fa_gpu.convert %t : tensor<64x64xf32, #a> -> tensor<64x64xf32, #b>
+    ```
+  }];
+  let arguments = (ins FAGpu_Tile:$tile);
+  let results = (outs FAGpu_Tile:$result);
+  let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Copies and order
+//===----------------------------------------------------------------------===//
+
+def FAGpu_CopyAsyncOp : FAGpu_Op<"copy_async", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "starts copying a tile from global to shared memory";
+  let description = [{
+    Indices and limits as in `fa.load`; entries at or past a limit become zero.
+    Each access moves `vector` bytes (4, 8 or 16), which the source's alignment
+    must allow. The copy belongs to the group that the next `fa_gpu.commit`
+    closes; the buffer must not be touched until a `fa_gpu.wait` covers it.
+
+    ```mlir
+    fa_gpu.copy_async %K[%b, %h, %j, %c0] below(%sk, %c128) to %buf vector 16
+        : memref<?x?x?x128xbf16, strided<[?, ?, ?, ?], offset: ?>>, !fa_gpu.shared<64x128xbf16, pitch = 136>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,
+                       Variadic<Index>:$limits, FAGpu_SharedType:$buffer,
+                       I64Attr:$vector);
+  let assemblyFormat = [{
+    $source `[` $indices `]` `below` `(` $limits `)` `to` $buffer `vector` $vector
+    attr-dict `:` type($source) `,` type($buffer)
+  }];
+  let hasVerifier = 1;
+}
+
+def FAGpu_CommitOp : FAGpu_Op<"commit", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "closes a group of asynchronous copies";
+  let description = [{
+    ```mlir
+    fa_gpu.commit
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def FAGpu_WaitOp : FAGpu_Op<"wait", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "waits until at most `pending` groups of this thread are under way";
+  let description = [{
+    What other threads copied is there after a barrier that follows.
+
+    ```mlir
+    fa_gpu.wait 1
+    ```
+  }];
+  let arguments = (ins I64Attr:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
+def FAGpu_BarrierOp : FAGpu_Op<"barrier", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "all threads of the CTA meet";
+  let description = [{
+    ```mlir
+    fa_gpu.barrier
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def FAGpu_WaitTurnOp : FAGpu_Op<"wait_turn", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "waits until a ticket in global memory has a value";
+  let description = [{
+    All threads of the CTA go on when it has; what was written before the
+    ticket was raised is seen then.
+
+    ```mlir
+    fa_gpu.wait_turn %n at %tickets[%b, %h, %i] : memref<?x?x?xi32>
+    ```
+  }];
+  let arguments = (ins Index:$turn, AnyMemRef:$tickets, Variadic<Index>:$indices);
+  let assemblyFormat = "$turn `at` $tickets `[` $indices `]` attr-dict `:` type($tickets)";
+}
+
+def FAGpu_EndTurnOp : FAGpu_Op<"end_turn", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "raises a ticket by one, after all threads' writes";
+  let description = [{
+    ```mlir
+    fa_gpu.end_turn at %tickets[%b, %h, %i] : memref<?x?x?xi32>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$tickets, Variadic<Index>:$indices);
+  let assemblyFormat = "`at` $tickets `[` $indices `]` attr-dict `:` type($tickets)";
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+def FAGpu_MmaOp : FAGpu_Op<"mma", [AllTypesMatch<["acc", "result"]>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "acc + a b with the factors on chip";
+  let description = [{
+    `b` lies in shared memory, `a` there or in registers. acc and the result
+    have the layout of m16n8 accumulators (ThreadLayoutAttr::getMma). An `a` in
+    registers has that layout too, with all warps along its rows, as the
+    result's must then be: each warp has the whole lines it needs.
+
+    bf16 and f16 are multiplied by tensor cores (m16n8k16) and summed in f32;
+    f32 and f64 by fused multiply-adds in each thread.
+
+    ```mlir
+    %s = fa_gpu.mma %q, %kt, %zero : !fa_gpu.shared<64x128xbf16, pitch = 136>,
+        !fa_gpu.shared<128x64xbf16, pitch = 136, flipped>, tensor<64x64xf32, #acc>
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[FAGpu_Tile, FAGpu_SharedType]>:$a, FAGpu_SharedType:$b,
+                       FAGpu_Tile:$acc);
+  let results = (outs FAGpu_Tile:$result);
+  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)";
+  let hasVerifier = 1;
+}
+
+#endif // FATHOM_DIALECT_GPU_GPUOPS_TD
