@@ -1,0 +1,141 @@
+//===- Machine.h - runs a kernel's threads on the host -----------*- C++ -*-===//
+//
+// The other side of codegen/device/emulation.h. Threads are fibers that change
+// places only where they wait. Two CTAs are resident at a time and start in
+// rising order, so that a loop may wait for an earlier one.
+//
+// A warp's lanes meet for collective operations and barriers; all lanes of the
+// warp must come to the same one, and the last does the work. A run ends at the
+// first of these errors, with the kernel, the block and the thread:
+//   - lanes of one warp at different operations, or one that ended;
+//   - no thread can go on, or those that can only wait for a change;
+//   - shared memory: out of bounds, misaligned, read before written, races
+//     (Shadow.h), asynchronous copies read or overwritten under way;
+//   - global memory: outside registered ranges, read-only, misaligned.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FATHOM_TESTS_EMULATION_MACHINE_H
+#define FATHOM_TESTS_EMULATION_MACHINE_H
+
+#include "codegen/device/emulation.h"
+#include "tests/emulation/Fiber.h"
+#include "tests/emulation/Shadow.h"
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fathom::emulation {
+
+/// The global memory that kernels may access.
+class Memory {
+public:
+  void add(const void *p, size_t bytes, bool writable, std::string name = "");
+  void remove(const void *p);
+  /// What is wrong with an access, or an empty string.
+  std::string check(const void *p, size_t bytes, bool write) const;
+
+private:
+  struct Range {
+    uintptr_t end = 0;
+    bool writable = false;
+    std::string name;
+  };
+  std::map<uintptr_t, Range> ranges;
+  mutable uintptr_t lastBegin = 1; ///< of the range that was hit last
+  mutable Range last;
+};
+
+struct Options {
+  bool latest = false; ///< asynchronous copies land at the wait, not at once
+  unsigned seed = 0;   ///< order of the threads; 0: rising
+};
+
+struct Launch {
+  std::string name;
+  void (*entry)(void *const *params) = nullptr;
+  void *const *params = nullptr;
+  int64_t grid = 0;
+  int threads = 0;
+  int64_t sharedBytes = 0;
+};
+
+class Machine final : public fa::emulation::Machine {
+public:
+  Machine();
+  ~Machine();
+
+  /// What went wrong, or an empty string.
+  std::string run(const Launch &launch, const Memory &memory, Options options);
+
+  void *shared(unsigned offset, unsigned bytes, bool write) override;
+  void *global(const void *p, unsigned bytes, bool write) override;
+  void copy(unsigned offset, const void *p, unsigned bytes,
+            bool valid) override;
+  void commit() override;
+  void wait(unsigned pending) override;
+  void loadMatrix(unsigned *r, unsigned offset, int count,
+                  bool transposed) override;
+  void storeMatrix(unsigned offset, const unsigned *r, int count,
+                   bool transposed) override;
+  void mma(fa::emulation::Mma kind, void *d, const void *a,
+           const void *b) override;
+  unsigned long long shuffle(unsigned long long bits, int mask) override;
+  bool vote(bool v, bool all) override;
+  void warpBarrier() override;
+  void barrier(int id, int threads, bool waits) override;
+  void pause(const char *what) override;
+
+private:
+  struct Thread;
+  struct Warp;
+  struct Cta;
+  struct Call;
+  struct Barrier;
+
+  static void threadMain();
+  void start(Cta &cta, int64_t block);
+  void finish();
+
+  void meet(Call &call);
+  void perform(Warp &warp);
+  void moveMatrices(Warp &warp);
+  void multiply(Warp &warp);
+  void arrive(Warp &warp);
+  void complete(Cta &cta, Barrier &barrier);
+  void release(Warp &warp);
+
+  Thread *next();
+  void resume(Thread *thread);
+  void enqueue(Warp &warp);
+
+  void *sharedBytes(unsigned offset, unsigned bytes, bool write,
+                    const Agent &agent, const Thread &thread);
+  void land(Thread &thread, size_t count);
+  uint32_t random();
+
+  /// Ends the run; the thread at fault is the running one unless given.
+  [[noreturn]] void fail(const std::string &what,
+                         const Thread *thread = nullptr);
+  void setError(const Thread *thread, const std::string &what);
+  std::string whoWaits(const Cta &cta) const;
+
+  Launch launch;
+  Options options;
+  const Memory *memory = nullptr;
+  std::unique_ptr<Cta> ctas[2];
+  Fiber host;
+  Thread *running = nullptr;
+  Warp *active = nullptr; ///< whose lanes have the turn
+  std::deque<Warp *> queue;
+  uint32_t time = 0;
+  uint64_t pauses = 0; ///< since something changed
+  uint64_t state = 0;  ///< of random()
+  std::string error;
+};
+
+} // namespace fathom::emulation
+
+#endif // FATHOM_TESTS_EMULATION_MACHINE_H
