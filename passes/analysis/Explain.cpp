@@ -11,11 +11,11 @@
 using namespace mlir;
 using namespace fathom;
 
-ArrayRef<Device> fathom::knownDevices() {
-  static const Device devices[] = {{"h200", 989, 4800},
-                                   {"h100", 989, 3350},
-                                   {"a100", 312, 2039},
-                                   {"ascend910", 256, 1200}};
+ArrayRef<DevicePeaks> fathom::knownDevices() {
+  static const DevicePeaks devices[] = {{"h200", 989, 4800},
+                                        {"h100", 989, 3350},
+                                        {"a100", 312, 2039},
+                                        {"ascend910", 256, 1200}};
   return devices;
 }
 
@@ -171,7 +171,7 @@ struct Roofline {
 };
 } // namespace
 
-static Roofline roofline(const FunctionCount &f, const Device &d) {
+static Roofline roofline(const FunctionCount &f, const DevicePeaks &d) {
   return {f.flops() / (d.tflops * 1e12),
           (f.bytesRead() + f.bytesWritten()) / (d.gbs * 1e9),
           f.bytesOnce() / (d.gbs * 1e9)};
@@ -213,7 +213,7 @@ static std::string stem(StringRef function) {
 
 void fathom::printReport(const ExplainReport &report, raw_ostream &os) {
   const ProblemSize &s = report.size;
-  const Device &dev = report.device;
+  const DevicePeaks &dev = report.device;
   os << fmt::format(
       "@{}: batch {}, heads {}, kv heads {}, seqlen q {}, seqlen k {}\n",
       report.name, s.batch, s.heads, s.kvHeads, s.seqlenQ, s.seqlenK);
@@ -336,7 +336,8 @@ static llvm::json::Array toJson(ArrayRef<BufferCount> buffers) {
   return a;
 }
 
-static llvm::json::Object toJson(const FunctionCount &f, const Device &device) {
+static llvm::json::Object toJson(const FunctionCount &f,
+                                 const DevicePeaks &device) {
   llvm::json::Array products;
   for (const DotCount &d : f.dots)
     products.push_back(llvm::json::Object{{"nest", d.nest},

@@ -16,14 +16,14 @@
 namespace fathom {
 
 /// Peak rates of a device: 16-bit products with f32 sums, and memory.
-struct Device {
+struct DevicePeaks {
   std::string name;
   double tflops;
   double gbs;
 };
 
 /// The devices known by name.
-llvm::ArrayRef<Device> knownDevices();
+llvm::ArrayRef<DevicePeaks> knownDevices();
 
 /// What a pass said it did, or why it did nothing.
 struct PassRemark {
@@ -57,7 +57,7 @@ mlir::FailureOr<ExplainColumn> countModule(mlir::ModuleOp module,
 struct ExplainReport {
   std::string name;
   ProblemSize size;
-  Device device;
+  DevicePeaks device;
   /// The schedule as written in the IR, with its origin; empty if there is none.
   std::string schedule;
   std::vector<ExplainColumn> columns;

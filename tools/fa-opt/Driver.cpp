@@ -281,22 +281,22 @@ static FailureOr<ProblemSize> getProblemSize(std::optional<int64_t> group) {
   return size;
 }
 
-static FailureOr<Device> getDevice() {
+static FailureOr<DevicePeaks> getDevice() {
   Options &o = *options;
   for (auto *n : {&o.deviceTflops, &o.deviceGbs})
     if (n->getNumOccurrences() && !(*n > 0 && std::isfinite(*n)))
       return error("expected --" + n->ArgStr + " above 0, got " +
                    std::to_string(n->getValue()));
   std::string names;
-  for (const Device &d : knownDevices())
+  for (const DevicePeaks &d : knownDevices())
     names += (names.empty() ? "" : ", ") + d.name;
-  const Device *known = llvm::find_if(
-      knownDevices(), [&](const Device &d) { return d.name == o.device; });
+  const DevicePeaks *known = llvm::find_if(
+      knownDevices(), [&](const DevicePeaks &d) { return d.name == o.device; });
   if (known == knownDevices().end())
     return error("expected --device to be one of " + names +
                  " (or --device-tflops and --device-gbs), got '" + o.device +
                  "'");
-  Device device = *known;
+  DevicePeaks device = *known;
   if (o.deviceTflops.getNumOccurrences())
     device.tflops = o.deviceTflops;
   if (o.deviceGbs.getNumOccurrences())
@@ -540,7 +540,7 @@ static LogicalResult drive(StringRef input, StringRef output,
   if (explain && o.emit.getNumOccurrences() && output == "-")
     return error("expected -o FILE for what --emit makes, since --explain "
                  "writes to the standard output");
-  FailureOr<Device> device = getDevice();
+  FailureOr<DevicePeaks> device = getDevice();
   if (failed(device) || failed(getProblemSize(std::nullopt)))
     return failure();
 
