@@ -29,6 +29,10 @@ namespace fa::emulation {
 
 enum class Mma { f16, bf16, tf32, f64 };
 
+/// Of global memory. All but `read` and `write` are atomic; `count` is both an
+/// acquire and a release.
+enum class Access { read, write, add, count, acquire, release };
+
 /// What runs a kernel. The functions are called by the running thread; those
 /// that wait return once another has run.
 class Machine {
@@ -38,7 +42,7 @@ public:
 
   /// An access of the running thread, checked; where its bytes are.
   virtual void *shared(unsigned offset, unsigned bytes, bool write) = 0;
-  virtual void *global(const void *p, unsigned bytes, bool write) = 0;
+  virtual void *global(const void *p, unsigned bytes, Access kind) = 0;
 
   virtual void copy(unsigned offset, const void *p, unsigned bytes,
                     bool valid) = 0;
@@ -92,6 +96,7 @@ fa_emulation_attach(fa::emulation::Machine *machine) {
 
 namespace fa {
 
+using emulation::Access;
 using emulation::machine;
 
 inline int thread_id() { return machine->thread; }
@@ -213,12 +218,12 @@ void store_shared(unsigned offset, T value) {
 template <class T>
 T load_global(const T *p) {
   T r;
-  std::memcpy(&r, machine->global(p, sizeof(T), false), sizeof(T));
+  std::memcpy(&r, machine->global(p, sizeof(T), Access::read), sizeof(T));
   return r;
 }
 template <class T>
 void store_global(T *p, T value) {
-  std::memcpy(machine->global(p, sizeof(T), true), &value, sizeof(T));
+  std::memcpy(machine->global(p, sizeof(T), Access::write), &value, sizeof(T));
 }
 
 template <int bytes>
@@ -299,26 +304,28 @@ inline void named_barrier_arrive(int id, int threads) {
 // are atomic as they are.
 template <class T>
 void atomic_add(T *p, decltype(T()) v) {
-  T *place = static_cast<T *>(machine->global(p, sizeof(T), true));
-  *place = same<T, int> ? addi(*place, v) : *place + v;
+  T *place = static_cast<T *>(machine->global(p, sizeof(T), Access::add));
+  *place = addi(*place, v);
 }
 inline void atomic_add_v2(float *p, float a, float b) {
-  float *place = static_cast<float *>(machine->global(p, 8, true));
+  auto *place = static_cast<float *>(machine->global(p, 8, Access::add));
   place[0] += a, place[1] += b;
 }
 inline void atomic_add_v4(float *p, float a, float b, float c, float d) {
-  float *place = static_cast<float *>(machine->global(p, 16, true));
+  auto *place = static_cast<float *>(machine->global(p, 16, Access::add));
   place[0] += a, place[1] += b, place[2] += c, place[3] += d;
 }
 inline int atomic_inc(int *p) {
-  int *place = static_cast<int *>(machine->global(p, 4, true));
+  int *place = static_cast<int *>(machine->global(p, 4, Access::count));
   return (*place)++;
 }
 inline int load_acquire(const int *p) {
   machine->pause("load_acquire");
-  return load_global(p);
+  return *static_cast<int *>(machine->global(p, 4, Access::acquire));
 }
-inline void store_release(int *p, int v) { store_global(p, v); }
+inline void store_release(int *p, int v) {
+  *static_cast<int *>(machine->global(p, 4, Access::release)) = v;
+}
 inline void thread_fence() {}
 inline void nanosleep_hint() { machine->pause("nanosleep_hint"); }
 

@@ -124,25 +124,29 @@ TEST(Emulation, Reduction) {
     EXPECT_EQ(sumRows(emulator, options), "");
 }
 
+std::string sumColumns(Emulator &emulator, Options options) {
+  Memory memory;
+  Array<float, 2> x(memory, false, 150, 4);
+  Array<float, 1> sums(memory, true, 8);
+  Array<double, 1> wide(memory, true, 1);
+  Array<int, 1> count(memory, true, 2);
+  std::iota(x.data.begin(), x.data.end(), 0);
+  void *params[] = {&x.buffer, &sums.buffer.data, &wide.buffer.data,
+                    &count.buffer.data};
+  std::string wrong =
+      emulator.run("column_sums", 3, 64, 0, params, memory, options);
+  std::vector<float> expected = {44700, 44850, 45000, 45150,
+                                 44700, 44850, 45000, 0};
+  if (wrong.empty() && (sums.data != expected || wide.data[0] != 45150 ||
+                        count.data != std::vector<int>({150, 150})))
+    return "wrong sums";
+  return wrong;
+}
+
 TEST(Emulation, Atomics) {
   Emulator emulator = compile("columns");
-  for (Options options : kOrders) {
-    Memory memory;
-    Array<float, 2> x(memory, false, 150, 4);
-    Array<float, 1> sums(memory, true, 8);
-    Array<double, 1> wide(memory, true, 1);
-    Array<int, 1> count(memory, true, 2);
-    std::iota(x.data.begin(), x.data.end(), 0);
-    void *params[] = {&x.buffer, &sums.buffer.data, &wide.buffer.data,
-                      &count.buffer.data};
-    ASSERT_EQ(emulator.run("column_sums", 3, 64, 0, params, memory, options),
-              "");
-    std::vector<float> expected = {44700, 44850, 45000, 45150,
-                                   44700, 44850, 45000, 0};
-    EXPECT_EQ(sums.data, expected);
-    EXPECT_EQ(wide.data[0], 45150);
-    EXPECT_EQ(count.data, std::vector<int>({150, 150}));
-  }
+  for (Options options : kOrders)
+    EXPECT_EQ(sumColumns(emulator, options), "");
 }
 
 std::string takeTurns(Emulator &emulator, Options options) {
@@ -326,6 +330,9 @@ const Fault kFaults[] = {
     {"ticket", "NOT_RELEASED", takeTurns,
      "thread 0: waits at load_acquire for what no thread does",
      "thread 0: waits at nanosleep_hint for what no thread does"},
+    {"ticket", "NO_TURN", takeTurns, "with nothing that orders the two"},
+    {"ticket", "TWO_WRITERS", takeTurns, "with nothing that orders the two"},
+    {"columns", "PLAIN", sumColumns, "with nothing that orders the two"},
     {"roles", "NOT_FREE", playRoles, "overwritten, with no barrier after",
      "comes to named_barrier_arrive(1, 128) again"},
     {"roles", "NEVER_FULL", playRoles, "no thread can go on"},

@@ -7,6 +7,7 @@
 #include <numeric>
 
 using namespace fathom::emulation;
+using fa::emulation::Access;
 using fa::emulation::Mma;
 
 namespace {
@@ -95,59 +96,13 @@ struct Machine::Cta {
   int64_t block = 0;
   bool live = false;
   int left = 0; ///< threads that have not ended
+  BlockTimes blocks;
   std::deque<Thread> threads;
   std::deque<Warp> warps;
   Barrier barriers[16];
   std::vector<unsigned char> shared;
   Shadow shadow;
 };
-
-//===----------------------------------------------------------------------===//
-// Global memory
-//===----------------------------------------------------------------------===//
-
-void Memory::add(const void *p, size_t bytes, bool writable, std::string name) {
-  auto begin = reinterpret_cast<uintptr_t>(p);
-  if (bytes)
-    ranges[begin] = {begin + bytes, writable, std::move(name)};
-  lastBegin = 1, last.end = 0;
-}
-
-void Memory::remove(const void *p) {
-  ranges.erase(reinterpret_cast<uintptr_t>(p));
-  lastBegin = 1, last.end = 0;
-}
-
-std::string Memory::check(const void *p, size_t bytes, bool write) const {
-  auto begin = reinterpret_cast<uintptr_t>(p);
-  const char *verb = write ? "writes" : "reads";
-  if (begin % bytes)
-    return fmt::format("{} {} bytes of global memory at {}, which is not a "
-                       "multiple of {}",
-                       verb, bytes, p, bytes);
-  if (begin < lastBegin || begin + bytes > last.end) {
-    auto it = ranges.upper_bound(begin);
-    if (it == ranges.begin() || begin + bytes > std::prev(it)->second.end) {
-      std::string near;
-      if (it != ranges.begin())
-        near = fmt::format(
-            ", {} bytes after the begin of array '{}' of {} bytes",
-            begin - std::prev(it)->first, std::prev(it)->second.name,
-            std::prev(it)->second.end - std::prev(it)->first);
-      return fmt::format("{} {} bytes of global memory at {}, outside every "
-                         "array{}",
-                         verb, bytes, p, near);
-    }
-    --it;
-    lastBegin = it->first;
-    last = it->second;
-  }
-  if (write && !last.writable)
-    return fmt::format("writes global memory at {}, array '{}', which may only "
-                       "be read",
-                       p, last.name);
-  return "";
-}
 
 //===----------------------------------------------------------------------===//
 // Running
@@ -162,7 +117,8 @@ uint32_t Machine::random() {
 }
 
 std::string Machine::run(const Launch &l, const Memory &m, Options o) {
-  launch = l, memory = &m, options = o;
+  launch = l, options = o;
+  memory = std::make_unique<GlobalShadow>(m);
   state = 0x9e3779b97f4a7c15ull * (o.seed + 1);
   grid = l.grid;
   error.clear(), queue.clear();
@@ -200,6 +156,7 @@ std::string Machine::run(const Launch &l, const Memory &m, Options o) {
 void Machine::start(Cta &cta, int64_t block) {
   int threads = launch.threads, warps = (threads + 31) / 32;
   cta.block = block, cta.live = true, cta.left = threads;
+  cta.blocks.clear();
   active = nullptr;
   cta.threads.resize(threads), cta.warps.resize(warps);
   for (auto &barrier : cta.barriers)
@@ -373,18 +330,21 @@ void *Machine::shared(unsigned offset, unsigned bytes, bool write) {
   return sharedBytes(offset, bytes, write, agent, *running);
 }
 
-void *Machine::global(const void *p, unsigned bytes, bool write) {
-  std::string wrong = memory->check(p, bytes, write);
+void *Machine::global(const void *p, unsigned bytes, Access kind) {
+  const Warp &warp = *running->warp;
+  Agent agent{warp.id, running->lane, &warp.time};
+  std::string wrong = memory->access(p, bytes, kind, agent, warp.cta->block,
+                                     warp.cta->blocks, time + 1);
   if (!wrong.empty())
     fail(wrong);
-  if (write)
+  if (kind != Access::read && kind != Access::acquire)
     pauses = 0;
   return const_cast<void *>(p);
 }
 
 void Machine::copy(unsigned offset, const void *p, unsigned bytes, bool valid) {
   if (valid)
-    global(p, bytes, false);
+    global(p, bytes, Access::read);
   void *to = shared(offset, bytes, true);
   running->warp->cta->shadow.beginCopy(offset, bytes, running->id);
   if (!options.latest)

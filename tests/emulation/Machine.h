@@ -11,42 +11,22 @@
 //   - no thread can go on, or those that can only wait for a change;
 //   - shared memory: out of bounds, misaligned, read before written, races
 //     (Shadow.h), asynchronous copies read or overwritten under way;
-//   - global memory: outside registered ranges, read-only, misaligned.
+//   - global memory: outside registered ranges, read-only, misaligned, races
+//     (Global.h).
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FATHOM_TESTS_EMULATION_MACHINE_H
 #define FATHOM_TESTS_EMULATION_MACHINE_H
 
-#include "codegen/device/emulation.h"
 #include "tests/emulation/Fiber.h"
-#include "tests/emulation/Shadow.h"
+#include "tests/emulation/Global.h"
 #include <deque>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace fathom::emulation {
-
-/// The global memory that kernels may access.
-class Memory {
-public:
-  void add(const void *p, size_t bytes, bool writable, std::string name = "");
-  void remove(const void *p);
-  /// What is wrong with an access, or an empty string.
-  std::string check(const void *p, size_t bytes, bool write) const;
-
-private:
-  struct Range {
-    uintptr_t end = 0;
-    bool writable = false;
-    std::string name;
-  };
-  std::map<uintptr_t, Range> ranges;
-  mutable uintptr_t lastBegin = 1; ///< of the range that was hit last
-  mutable Range last;
-};
 
 struct Options {
   bool latest = false; ///< asynchronous copies land at the wait, not at once
@@ -71,7 +51,8 @@ public:
   std::string run(const Launch &launch, const Memory &memory, Options options);
 
   void *shared(unsigned offset, unsigned bytes, bool write) override;
-  void *global(const void *p, unsigned bytes, bool write) override;
+  void *global(const void *p, unsigned bytes,
+               fa::emulation::Access kind) override;
   void copy(unsigned offset, const void *p, unsigned bytes,
             bool valid) override;
   void commit() override;
@@ -124,7 +105,7 @@ private:
 
   Launch launch;
   Options options;
-  const Memory *memory = nullptr;
+  std::unique_ptr<GlobalShadow> memory;
   std::unique_ptr<Cta> ctas[2];
   Fiber host;
   Thread *running = nullptr;
