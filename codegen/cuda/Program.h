@@ -88,7 +88,8 @@ struct Launch {
   std::vector<Parameter> parameters;
 };
 
-/// Registers are int64. Comparisons give 0 or 1.
+/// Registers are int64 and written once, before they are read. Comparisons
+/// give 0 or 1.
 struct Instruction {
   enum Op : uint8_t {
     constant, ///< dst = imm
@@ -142,8 +143,12 @@ struct Program {
   const Plan *find(const std::string &name) const;
 };
 
-/// Text (JSON) with the kernels' machine code inside, and back. Null and a
-/// reason if `text` is not what toText() made.
+/// Empty, or why the runtime must not run `program`: an index out of range, a
+/// register or workspace used before it is there, a type that doesn't fit.
+std::string check(const Program &program);
+
+/// Text (JSON) with the kernels' machine code inside, and back. False and a
+/// reason if `text` is not what toText() makes of a program that check()s.
 std::string toText(const Program &program);
 bool fromText(const std::string &text, Program &program, std::string &error);
 
