@@ -1,0 +1,282 @@
+//===- CudaProgram.cpp - a GPU program, ready to run ------------------------===//
+
+#include "runtime/cuda/CudaProgram.h"
+
+#include "codegen/cuda/Target.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace fathom::cuda {
+
+namespace {
+
+// CUfunction_attribute.
+constexpr int kMaxThreads = 0, kMaxDynamicShared = 8;
+// CUjit_option.
+constexpr int kErrorLog = 5, kErrorLogBytes = 6;
+constexpr int kRelaxedCapture = 2;
+
+/// Loading a module is not work in a stream, so a capture that this thread does
+/// needs not fail by it.
+class OutsideCapture {
+public:
+  explicit OutsideCapture(const Driver &driver) : driver(driver) {
+    driver.api().ThreadExchangeStreamCaptureMode(&mode);
+  }
+  ~OutsideCapture() { driver.api().ThreadExchangeStreamCaptureMode(&mode); }
+
+private:
+  const Driver &driver;
+  int mode = kRelaxedCapture;
+};
+
+} // namespace
+
+/// A program's kernels on one GPU.
+struct CudaProgram::Loaded {
+  std::vector<Function> functions;
+};
+
+CudaProgram::CudaProgram(Program program) : program_(std::move(program)) {
+  for (const Plan &plan : program_.plans)
+    runners.emplace_back(program_, plan);
+}
+
+/// Modules stay: work in streams and captured graphs may still use them.
+CudaProgram::~CudaProgram() {
+  for (auto &loaded : perGpu)
+    delete loaded.load();
+}
+
+Result<std::shared_ptr<const CudaProgram>>
+CudaProgram::create(Program program) {
+  Target target;
+  std::string error = check(program);
+  if (error.empty() && Target::parse(program.target, target, error))
+    for (const Kernel &k : program.kernels)
+      if (k.ptx.empty() && k.cubin.empty())
+        error = fmt::format("kernel '{}' is not compiled", k.name);
+  if (!error.empty())
+    return Status(ErrorCode::internal, "GPU program: " + error);
+  return std::shared_ptr<const CudaProgram>(
+      new CudaProgram(std::move(program)));
+}
+
+const PlanRunner *CudaProgram::find(const std::string &plan) const {
+  for (const PlanRunner &r : runners)
+    if (r.plan().name == plan)
+      return &r;
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+Status CudaProgram::loadKernel(const Driver &driver, const Gpu &gpu, int index,
+                               Function &function) const {
+  const Kernel &k = program_.kernels[index];
+  Target target;
+  std::string reason;
+  (void)Target::parse(program_.target, target, reason); // create() did
+  std::string where =
+      fmt::format("cuda:{} ({}, sm_{})", gpu.number, gpu.name, gpu.arch);
+  const std::string *image = nullptr;
+  if (!k.cubin.empty() && target.codeRunsOn(gpu.arch))
+    image = &k.cubin;
+  else if (!k.ptx.empty() && target.ptxRunsOn(gpu.arch))
+    image = &k.ptx;
+  else
+    return {ErrorCode::unsupported,
+            fmt::format("kernel '{}' is compiled for {}, which {} can't run: "
+                        "compile for sm_{} or compute_80",
+                        k.name, target.name, where, gpu.arch)};
+  if (k.sharedBytes > gpu.sharedPerCta)
+    return {ErrorCode::unsupported,
+            fmt::format("kernel '{}' needs {} bytes of shared memory, {} has "
+                        "{} for a CTA: choose smaller blocks",
+                        k.name, k.sharedBytes, where, gpu.sharedPerCta)};
+
+  const Api &f = driver.api();
+  std::string what = fmt::format("kernel '{}' on {}", k.name, where);
+  char log[4096] = {};
+  int options[] = {kErrorLog, kErrorLogBytes};
+  void *values[] = {log, reinterpret_cast<void *>(sizeof(log) - 1)};
+  Module module = nullptr;
+  if (Code code =
+          f.ModuleLoadDataEx(&module, image->c_str(), 2, options, values)) {
+    Status s = driver.status(code, what);
+    return {s.code(), s.message() + (*log ? std::string("\n") + log : "")};
+  }
+  auto failed = [&](Status s) {
+    f.ModuleUnload(module);
+    return s;
+  };
+  Code code = f.ModuleGetFunction(&function, module, k.name.c_str());
+  if (!code && k.sharedBytes)
+    code = f.FuncSetAttribute(function, kMaxDynamicShared, k.sharedBytes);
+  int threads = 0;
+  if (!code)
+    code = f.FuncGetAttribute(&threads, kMaxThreads, function);
+  if (code)
+    return failed(driver.status(code, what));
+  if (threads < k.threads)
+    return failed({ErrorCode::unsupported,
+                   fmt::format("{} runs with at most {} threads, needs {}: its "
+                               "registers are too many",
+                               what, threads, k.threads)});
+  if (Status s = checkParameters(driver, index, function); !s)
+    return failed(s);
+  return {};
+}
+
+/// A launch reads as many parameters as the kernel has: they must be there.
+Status CudaProgram::checkParameters(const Driver &driver, int kernel,
+                                    Function function) const {
+  auto info = driver.api().FuncGetParamInfo;
+  if (!info)
+    return {};
+  std::vector<int64_t> declared;
+  size_t offset = 0, bytes = 0;
+  while (info(function, declared.size(), &offset, &bytes) == 0)
+    declared.push_back(bytes);
+  for (const PlanRunner &r : runners)
+    for (const Launch &l : r.plan().launches)
+      if (l.kernel == kernel && r.parameterBytes(l) != declared)
+        return {ErrorCode::internal,
+                fmt::format("{} launches kernel '{}' with parameters that are "
+                            "not the ones it has",
+                            r.plan().name, program_.kernels[kernel].name)};
+  return {};
+}
+
+Result<const CudaProgram::Loaded *> CudaProgram::loadNow(const Driver &driver,
+                                                         const Gpu &gpu) const {
+  std::lock_guard<std::mutex> guard(lock);
+  if (const Loaded *there = perGpu[gpu.number].load())
+    return there;
+  OutsideCapture outside(driver);
+  auto made = std::make_unique<Loaded>();
+  made->functions.resize(program_.kernels.size());
+  for (size_t k = 0; k < made->functions.size(); ++k)
+    if (Status s = loadKernel(driver, gpu, k, made->functions[k]); !s)
+      return s;
+  perGpu[gpu.number].store(made.get());
+  return static_cast<const Loaded *>(made.release());
+}
+
+Result<const CudaProgram::Loaded *> CudaProgram::loaded(const Driver &driver,
+                                                        const Gpu &gpu) const {
+  if (gpu.number >= kMaxGpus)
+    return Status(ErrorCode::unsupported,
+                  fmt::format("device: GPUs up to cuda:{} are supported, got "
+                              "cuda:{}",
+                              kMaxGpus - 1, gpu.number));
+  if (const Loaded *there = perGpu[gpu.number].load())
+    return there;
+  return loadNow(driver, gpu);
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A stream of a GPU that is current.
+class StreamMachine final : public Machine {
+public:
+  StreamMachine(const Driver &driver, const Gpu &gpu, const Program *program,
+                const Function *functions, void *stream)
+      : driver(driver), gpu(gpu), program(program), functions(functions),
+        stream(stream) {}
+
+  Status allocate(int64_t bytes, void *&memory) override {
+    auto m = cuda::allocate(gpu.number, bytes, stream);
+    if (!m)
+      return {m.status().code(), "workspace: " + m.status().message()};
+    memory = *m;
+    return {};
+  }
+  Status release(void *memory) override {
+    Code code =
+        driver.api().MemFreeAsync(reinterpret_cast<Address>(memory), stream);
+    return code ? driver.status(code, "workspace") : Status();
+  }
+  Status clear(void *memory, int64_t bytes, uint8_t value) override {
+    Code code = driver.api().MemsetD8Async(reinterpret_cast<Address>(memory),
+                                           value, bytes, stream);
+    return code ? driver.status(code, "workspace") : Status();
+  }
+  Status launch(int kernel, int64_t grid, void *const *parameters) override {
+    const Kernel &k = program->kernels[kernel];
+    Code code = driver.api().LaunchKernel(
+        functions[kernel], grid, 1, 1, k.threads, 1, 1, k.sharedBytes, stream,
+        const_cast<void **>(parameters), nullptr);
+    if (!code)
+      return {};
+    return driver.status(code, fmt::format("launch of kernel '{}' on cuda:{}, "
+                                           "or earlier work in its stream",
+                                           k.name, gpu.number));
+  }
+
+private:
+  const Driver &driver;
+  const Gpu &gpu;
+  const Program *program;
+  const Function *functions;
+  void *stream;
+};
+
+/// For plans that only compute.
+class NoMachine final : public Machine {
+  Status none() {
+    return {ErrorCode::internal, "expected a plan of no effect"};
+  }
+  Status allocate(int64_t, void *&) override { return none(); }
+  Status release(void *) override { return none(); }
+  Status clear(void *, int64_t, uint8_t) override { return none(); }
+  Status launch(int, int64_t, void *const *) override { return none(); }
+};
+
+} // namespace
+
+Status CudaProgram::run(const PlanRunner &plan,
+                        llvm::ArrayRef<CallArgument> arguments,
+                        const CallPlace &where, int64_t *results) const {
+  if (!plan.hasEffects()) {
+    NoMachine none;
+    return plan.run(arguments, none, {}, results);
+  }
+  auto driver = Driver::get();
+  if (!driver)
+    return driver.status();
+  auto gpu = (*driver)->gpu(where.gpu);
+  if (!gpu)
+    return gpu.status();
+  CurrentGpu current(**driver, **gpu);
+  if (!current.status())
+    return current.status();
+  auto code = loaded(**driver, **gpu);
+  if (!code)
+    return code.status();
+  StreamMachine machine(**driver, **gpu, &program_, (*code)->functions.data(),
+                        where.stream);
+  return plan.run(arguments, machine, where.workspace, results);
+}
+
+Status CudaProgram::load(int number) const {
+  auto driver = Driver::get();
+  if (!driver)
+    return driver.status();
+  auto gpu = (*driver)->gpu(number);
+  if (!gpu)
+    return gpu.status();
+  CurrentGpu current(**driver, **gpu);
+  if (!current.status())
+    return current.status();
+  return loaded(**driver, **gpu).status();
+}
+
+} // namespace fathom::cuda

@@ -1,0 +1,300 @@
+//===- PlanRunnerTest.cpp - plans on a machine that writes down -------------===//
+
+#include "runtime/cuda/PlanRunner.h"
+
+#include "gtest/gtest.h"
+#include <chrono>
+#include <cstring>
+
+using namespace fathom;
+using namespace fathom::cuda;
+using I = Instruction;
+
+namespace {
+
+/// fa::Buffer<T, 2>.
+struct Buffer2 {
+  char *data;
+  long long size[2], stride[2];
+};
+
+class Recorder : public Machine {
+public:
+  std::string log;
+  Buffer2 x, scratch;
+  int value = 0;
+  float scale = 0;
+  bool failAtLaunch = false;
+  alignas(256) char memory[4096];
+
+  Status allocate(int64_t bytes, void *&at) override {
+    log += "allocate " + std::to_string(bytes) + "; ";
+    at = memory;
+    return {};
+  }
+  Status release(void *at) override {
+    EXPECT_EQ(at, memory);
+    log += "release; ";
+    return {};
+  }
+  Status clear(void *at, int64_t bytes, uint8_t byte) override {
+    log += "clear " + std::to_string(static_cast<char *>(at) - memory) + " " +
+           std::to_string(bytes) + " " + std::to_string(byte) + "; ";
+    return {};
+  }
+  Status launch(int kernel, int64_t grid, void *const *p) override {
+    if (failAtLaunch)
+      return {ErrorCode::internal, "broken"};
+    log += "launch " + std::to_string(kernel) + " grid " +
+           std::to_string(grid) + "; ";
+    std::memcpy(&x, p[0], sizeof(x));
+    std::memcpy(&scratch, p[1], sizeof(scratch));
+    std::memcpy(&value, p[2], sizeof(value));
+    std::memcpy(&scale, p[3], sizeof(scale));
+    return {};
+  }
+};
+
+/// A grid of ceil(size 0 of x / n), for the scalar n, and a scratch array of as
+/// many rows.
+class Plans : public ::testing::Test {
+protected:
+  Program program;
+  Recorder machine;
+  int64_t sizes[2] = {10, 6}, strides[2] = {100, 1};
+  std::vector<CallArgument> args;
+
+  Plans() {
+    cuda::Kernel k;
+    k.name = "k";
+    k.threads = 32;
+    program.kernels = {k};
+    Plan plan;
+    plan.name = "x.fwd";
+    plan.arguments = {{Scalar::f32, 2}, {Scalar::i32, -1}, {Scalar::f32, -1}};
+    plan.workspaces = {{Scalar::f32, {{2}, {-1, 3}}}, {Scalar::i32, {}}};
+    plan.launches = {{0,
+                      2,
+                      {{Parameter::argument, 0},
+                       {Parameter::workspace, 0},
+                       {Parameter::value, 1, Scalar::i32},
+                       {Parameter::argument, 2}}}};
+    plan.code = {{I::dim, 0, 0, 0, 0, 0},     {I::scalar, 1, 1},
+                 {I::ceildivsi, 2, 0, 1},     {I::allocate, 0, 1},
+                 {I::allocate, 0, 0},         {I::clear, 0, 1, 0, 0, 0},
+                 {I::clear, 0, 0, 0, 0, 255}, {I::launch, 0, 0}};
+    plan.results = {2};
+    plan.registers = 3;
+    program.plans = {plan};
+    float scale = 0.5f;
+    args.resize(3);
+    args[0] = {Scalar::f32, 2, &sizes, sizes, strides, 0};
+    args[1].type = Scalar::i32;
+    args[1].bits = 4;
+    std::memcpy(&args[2].bits, &scale, sizeof(scale));
+  }
+
+  Plan &plan() { return program.plans[0]; }
+  PlanRunner runner() {
+    EXPECT_EQ(check(program), "");
+    return PlanRunner(program, plan());
+  }
+  /// Fails, and before anything is done.
+  std::string refusal(Block block = {}) {
+    int64_t result;
+    Status s = runner().run(args, machine, block, &result);
+    EXPECT_FALSE(s.ok());
+    EXPECT_EQ(machine.log, "");
+    return s.message();
+  }
+};
+
+TEST_F(Plans, EffectsComeInOrder) {
+  int64_t rows = 0;
+  ASSERT_TRUE(runner().run(args, machine, {}, &rows).ok());
+  EXPECT_EQ(rows, 3);
+  EXPECT_EQ(machine.log, "allocate 292; clear 0 4 0; clear 256 36 255; "
+                         "launch 0 grid 3; release; ");
+  EXPECT_EQ(machine.x.data, reinterpret_cast<char *>(&sizes));
+  EXPECT_EQ(machine.x.size[1], 6);
+  EXPECT_EQ(machine.x.stride[0], 100);
+  EXPECT_EQ(machine.scratch.data, machine.memory + 256);
+  EXPECT_EQ(machine.scratch.size[0], 3);
+  EXPECT_EQ(machine.scratch.stride[0], 3);
+  EXPECT_EQ(machine.scratch.stride[1], 1);
+  EXPECT_EQ(machine.value, 4);
+  EXPECT_EQ(machine.scale, 0.5f);
+}
+
+TEST_F(Plans, WorkspacesOfTheCaller) {
+  auto bytes = runner().workspaceBytes(args);
+  ASSERT_TRUE(bytes.ok());
+  EXPECT_EQ(*bytes, 292);
+  EXPECT_NE(refusal({machine.memory, 291}).find("at least 292 bytes, got 291"),
+            std::string::npos);
+  EXPECT_NE(refusal({machine.memory + 8, 400}).find("aligned"),
+            std::string::npos);
+  int64_t rows;
+  ASSERT_TRUE(runner().run(args, machine, {machine.memory, 292}, &rows).ok());
+  EXPECT_EQ(machine.log, "clear 0 4 0; clear 256 36 255; launch 0 grid 3; ");
+}
+
+TEST_F(Plans, WorkspaceIsReleasedAfterAFailure) {
+  machine.failAtLaunch = true;
+  int64_t rows;
+  Status s = runner().run(args, machine, {}, &rows);
+  EXPECT_EQ(s.message(), "broken");
+  EXPECT_NE(machine.log.find("release"), std::string::npos);
+}
+
+TEST_F(Plans, EmptyGridsAreNotLaunched) {
+  sizes[0] = 0;
+  int64_t rows = -1;
+  ASSERT_TRUE(runner().run(args, machine, {}, &rows).ok());
+  EXPECT_EQ(rows, 0);
+  EXPECT_EQ(machine.log, "allocate 256; clear 0 4 0; release; ");
+}
+
+TEST_F(Plans, RefusalsComeBeforeEffects) {
+  args[1].bits = 0;
+  EXPECT_NE(refusal().find("divided by zero"), std::string::npos);
+  args[1].bits = 1;
+  sizes[0] = int64_t(1) << 31;
+  EXPECT_NE(refusal().find("not below 2^31"), std::string::npos);
+  sizes[0] = -1;
+  EXPECT_NE(refusal(), "");
+  sizes[0] = 10;
+  args[1].bits = uint32_t(-1);
+  EXPECT_NE(refusal().find("workspace"), std::string::npos); // negative rows
+  args[1].bits = 1;
+  plan().code[2] = {I::constant, 2, 0, 0, 0, int64_t(1) << 40};
+  EXPECT_NE(refusal().find("grid of 1099511627776 CTAs"), std::string::npos);
+  plan().code[2].imm = INT64_MAX;
+  EXPECT_NE(refusal().find("workspace"), std::string::npos);
+  plan().code[2] = {I::constant, 2, 0, 0, 0, 1};
+  plan().code[1] = {I::constant, 1, 0, 0, 0, int64_t(1) << 32};
+  EXPECT_NE(refusal().find("32 bits"), std::string::npos);
+  args[0].rank = 1;
+  EXPECT_NE(refusal().find("expected rank 2"), std::string::npos);
+  args.pop_back();
+  EXPECT_NE(refusal().find("expected 3 arguments, got 2"), std::string::npos);
+}
+
+TEST_F(Plans, DescriptorsAreArguments) {
+  struct {
+    char *allocated, *aligned;
+    int64_t offset, sizes[2], strides[2];
+  } x = {nullptr, machine.memory, 2, {7, 6}, {9, 1}};
+  int n = 7;
+  float scale = 2;
+  void *pointers[] = {&x, &n, &scale};
+  int64_t rows;
+  ASSERT_TRUE(
+      runner().run(fromDescriptors(plan(), pointers), machine, {}, &rows).ok());
+  EXPECT_EQ(rows, 1);
+  EXPECT_EQ(machine.x.data, machine.memory + 8);
+  EXPECT_EQ(machine.x.stride[0], 9);
+  EXPECT_EQ(machine.scale, 2);
+}
+
+TEST(PlanArithmetic, IsThatOfArith) {
+  struct Case {
+    I::Op op;
+    int64_t a, b, want;
+  };
+  const int64_t low = INT64_MIN;
+  for (Case c : {Case{I::addi, INT64_MAX, 1, low},
+                 {I::subi, 3, 5, -2},
+                 {I::muli, -3, 5, -15},
+                 {I::divsi, -7, 2, -3},
+                 {I::divsi, low, -1, low},
+                 {I::divui, -1, 2, INT64_MAX},
+                 {I::remsi, -7, 2, -1},
+                 {I::remsi, low, -1, 0},
+                 {I::remui, -1, 10, 5},
+                 {I::ceildivsi, 7, 2, 4},
+                 {I::ceildivsi, -7, 2, -3},
+                 {I::ceildivsi, 7, -2, -3},
+                 {I::ceildivsi, -7, -2, 4},
+                 {I::ceildivsi, 6, 2, 3},
+                 {I::floordivsi, 7, 2, 3},
+                 {I::floordivsi, -7, 2, -4},
+                 {I::floordivsi, 7, -2, -4},
+                 {I::floordivsi, -6, 2, -3},
+                 {I::minsi, -1, 1, -1},
+                 {I::maxsi, -1, 1, 1},
+                 {I::minui, -1, 1, 1},
+                 {I::maxui, -1, 1, -1},
+                 {I::andi, 6, 3, 2},
+                 {I::ori, 6, 3, 7},
+                 {I::xori, 6, 3, 5},
+                 {I::shli, 3, 2, 12},
+                 {I::shli, 3, 64, 0},
+                 {I::shrsi, -8, 1, -4},
+                 {I::shrsi, -8, 99, -1},
+                 {I::shrui, -1, 63, 1}}) {
+    Program p;
+    Plan plan;
+    plan.code = {{I::constant, 0, 0, 0, 0, c.a},
+                 {I::constant, 1, 0, 0, 0, c.b},
+                 {c.op, 2, 0, 1},
+                 {I::cmp, 3, 0, 1, 0, 2}, // slt
+                 {I::select, 4, 0, 1, 3}};
+    plan.results = {2, 4};
+    plan.registers = 5;
+    p.plans = {plan};
+    ASSERT_EQ(check(p), "");
+    PlanRunner runner(p, p.plans[0]);
+    EXPECT_FALSE(runner.hasEffects());
+    Recorder machine;
+    int64_t results[2];
+    ASSERT_TRUE(runner.run({}, machine, {}, results).ok());
+    EXPECT_EQ(results[0], c.want) << c.op << ": " << c.a << ", " << c.b;
+    EXPECT_EQ(results[1], std::min(c.a, c.b));
+  }
+}
+
+TEST(PlanArithmetic, Predicates) {
+  for (int64_t predicate = 0; predicate < 10; ++predicate)
+    for (int64_t a : {-1, 0, 1})
+      for (int64_t b : {-1, 0, 1}) {
+        uint64_t ua = a, ub = b;
+        bool want[] = {
+            a == b,  a != b, a<b, a <= b, a> b, a >= b, ua<ub, ua <= ub, ua> ub,
+            ua >= ub};
+        Program p;
+        Plan plan;
+        plan.code = {{I::constant, 0, 0, 0, 0, a},
+                     {I::constant, 1, 0, 0, 0, b},
+                     {I::cmp, 2, 0, 1, 0, predicate}};
+        plan.results = {2};
+        plan.registers = 3;
+        p.plans = {plan};
+        Recorder machine;
+        int64_t result;
+        ASSERT_TRUE(
+            PlanRunner(p, p.plans[0]).run({}, machine, {}, &result).ok());
+        EXPECT_EQ(result, want[predicate]) << predicate << " " << a << " " << b;
+      }
+}
+
+/// No bound: machines differ. Printed for whoever changes the interpreter.
+TEST_F(Plans, TimeOfACall) {
+  class Nothing : public Machine {
+    Status allocate(int64_t, void *&) override { return {}; }
+    Status release(void *) override { return {}; }
+    Status clear(void *, int64_t, uint8_t) override { return {}; }
+    Status launch(int, int64_t, void *const *) override { return {}; }
+  } nothing;
+  PlanRunner r = runner();
+  int64_t rows;
+  constexpr int n = 100000;
+  auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < n; ++i)
+    ASSERT_TRUE(r.run(args, nothing, {machine.memory, 292}, &rows).ok());
+  std::chrono::duration<double, std::nano> time =
+      std::chrono::steady_clock::now() - start;
+  std::printf("%.0f ns a call\n", time.count() / n);
+}
+
+} // namespace
