@@ -4,6 +4,7 @@
 #define FATHOM_PASSES_PASSES_H
 
 #include "dialect/FADialect.h"
+#include "dialect/gpu/GpuDialect.h"
 #include "mlir/Pass/Pass.h"
 
 namespace fathom {

@@ -388,6 +388,10 @@ def SpecializeMaskedBlocksPass : Pass<"fa-specialize-masked-blocks", "::mlir::Mo
     scf.yield %y : tensor<64x64xf32>
     ```
   }];
+  let options = [
+    Option<"selectsOnly", "selects-only", "bool", "false",
+           "not the whole block but each select becomes two versions">
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
@@ -462,6 +466,49 @@ def MapToCpuPass : Pass<"fa-map-to-cpu", "::mlir::ModuleOp"> {
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"
+  ];
+}
+
+def MapToGpuPass : Pass<"fa-map-to-gpu", "::mlir::ModuleOp"> {
+  let summary = "nests become kernels on tiles spread over threads";
+  let description = [{
+    Required on the way to a GPU. Each `fa.nest` becomes a `fa_gpu.kernel` whose
+    CTAs run one item each, and its launch. The number of warps follows from the
+    registers that accumulators take, unless `num-warps` is given. Tiles are
+    padded to multiples of 16 and get a layout by their shape; factors of
+    products are stored in shared memory. With `aligned`, arrays whose last dim
+    is static are taken to have a last stride of 1 and all else in multiples of
+    16 bytes; the caller answers for it.
+
+    ```mlir
+    // before
+    fa.nest "double" parallel(%i = %m step 64) {
+      %x = fa.load %X[%i] below(%m) : memref<?xf32> -> tensor<64xf32>
+      %y = arith.addf %x, %x : tensor<64xf32>
+      fa.store %y, %X[%i] below(%m) : tensor<64xf32>, memref<?xf32>
+    }
+    // after
+    fa_gpu.kernel @f.double0(%X: memref<?xf32>, %m: index) num_warps(4) min_blocks(1) alignments([0, 0]) {
+      %c64 = arith.constant 64 : index
+      %b = fa_gpu.block_id
+      %i = arith.muli %b, %c64 : index
+      %x = fa.load %X[%i] below(%m) : memref<?xf32> -> tensor<64xf32, #layout>
+      %y = arith.addf %x, %x : tensor<64xf32, #layout>
+      fa.store %y, %X[%i] below(%m) : tensor<64xf32, #layout>, memref<?xf32>
+      fa_gpu.return
+    }
+    fa_gpu.launch @f.double0 grid(%n) (%X, %m) : memref<?xf32>, index
+    ```
+  }];
+  let options = [
+    Option<"aligned", "aligned", "bool", "false",
+           "arrays with a static last dim are aligned to 16 bytes">,
+    Option<"numWarps", "num-warps", "int64_t", "0",
+           "warps per CTA, a power of 2; 0: by the registers needed">
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::fathom::gpu::FAGpuDialect"
   ];
 }
 

@@ -5,12 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/Bundle.h"
 #include "runtime/Compiler.h"
 #include "runtime/DLPack.h"
 #include "runtime/Devices.h"
+#include "runtime/Merge.h"
+#include "runtime/Stored.h"
 #include "runtime/cache/KernelCache.h"
 
-#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -125,8 +127,7 @@ private:
 };
 
 /// The type and shape of an output in the order of the layout; no memory.
-Tensor shaped(DType dtype, const std::vector<int64_t> &logicalShape,
-              Layout layout) {
+Tensor shaped(DType dtype, const Dims &logicalShape, Layout layout) {
   return Tensor::view(dtype, shapeInLayout(logicalShape, layout), nullptr);
 }
 
@@ -134,11 +135,11 @@ CallContext where(Device device, const Call &call) {
   return {device, call.stream, call.workspace, call.workspaceBytes};
 }
 
-std::vector<int64_t> rowsOf(const Operands &x) {
+Dims rowsOf(const Operands &x) {
   return {x.q.shape[0], x.q.shape[1], x.q.shape[2]};
 }
 
-std::vector<int64_t> outputShape(const Operands &x) {
+Dims outputShape(const Operands &x) {
   return {x.q.shape[0], x.q.shape[1], x.q.shape[2], x.v.shape[3]};
 }
 
@@ -152,7 +153,6 @@ struct Kernel::Impl {
   VariantInfo variant;
   InstanceOptions instance;
   std::shared_ptr<const Instance> code;
-  bool aligned = false; ///< whether operands in C order are
 
   Device device() const { return code->device(); }
   Result<Operands> operands(const Inputs &in) const;
@@ -199,7 +199,8 @@ std::vector<std::string> Variant::captures() const {
   return names;
 }
 
-Result<Kernel> Variant::compile(const KernelOptions &o) const {
+/// What the caller's words mean.
+static Result<CompileOptions> toCompileOptions(const KernelOptions &o) {
   auto dtype = parseDType(o.dtype);
   if (!dtype || !isFloat(*dtype))
     return invalid(
@@ -223,22 +224,65 @@ Result<Kernel> Variant::compile(const KernelOptions &o) const {
   c.dqPolicy = o.dqPolicy;
   c.dqSplits = o.dqSplits;
   c.deterministic = o.deterministic;
+  c.aligned = rowsAreAligned(c.instance);
+  return c;
+}
+
+static Kernel makeKernel(const VariantInfo &variant,
+                         const InstanceOptions &instance,
+                         std::shared_ptr<const Instance> code) {
+  auto kernel = std::make_shared<Kernel::Impl>();
+  kernel->variant = variant;
+  kernel->instance = instance;
+  kernel->code = std::move(code);
+  return Kernel(std::move(kernel));
+}
+
+Result<Kernel> Variant::compile(const KernelOptions &o) const {
+  auto options = toCompileOptions(o);
+  if (!options)
+    return options.status();
   auto device = parseDevice(o.device);
   if (!device)
     return device.status();
-  // Rows of other sizes can't all begin at multiples of 16 bytes.
-  int64_t bytes = byteSize(*dtype);
-  c.aligned = c.instance.headDim * bytes % 16 == 0 &&
-              c.instance.headDimV * bytes % 16 == 0;
-  auto code = instantiate(impl->source, c, *device);
+  auto code = instantiate(impl->source, *options, *device);
   if (!code)
     return code.status();
-  auto kernel = std::make_shared<Kernel::Impl>();
-  kernel->variant = impl->source->info();
-  kernel->instance = c.instance;
-  kernel->code = *code;
-  kernel->aligned = c.aligned;
-  return Kernel(std::move(kernel));
+  return makeKernel(impl->source->info(), options->instance, *code);
+}
+
+Status Variant::precompile(const KernelOptions &o,
+                           const std::string &target) const {
+  auto options = toCompileOptions(o);
+  if (!options)
+    return options.status();
+  return makeBundle(*impl->source, *options, {target}).status();
+}
+
+Status Variant::bundle(const KernelOptions &o,
+                       const std::vector<std::string> &targets,
+                       const std::string &path) const {
+  auto options = toCompileOptions(o);
+  if (!options)
+    return options.status();
+  auto bundle = makeBundle(*impl->source, *options, targets);
+  return bundle ? writeBundle(*bundle, path) : bundle.status();
+}
+
+Result<Kernel> Kernel::load(const std::string &path,
+                            const std::string &deviceName) {
+  auto device = parseDevice(deviceName);
+  if (!device)
+    return device.status();
+  auto bundle = readBundle(path);
+  if (!bundle)
+    return bundle.status();
+  VariantInfo variant = bundle->variant;
+  InstanceOptions instance = bundle->instance;
+  auto code = instantiate(std::move(*bundle), *device);
+  if (!code)
+    return code.status();
+  return makeKernel(variant, instance, *code);
 }
 
 Result<Kernel> Variant::compileFor(const Inputs &inputs,
@@ -359,7 +403,7 @@ Result<Gradients> Kernel::backward(const Saved &saved, TensorRef dO,
                    "{}, but it is {}",
                    i.lseGradient, dLse.given() ? "given" : "missing");
   Operands x = saved.get()->x;
-  std::vector<int64_t> rows = rowsOf(x);
+  Dims rows = rowsOf(x);
   struct Input {
     const char *name;
     const TensorRef &ref;
@@ -510,7 +554,7 @@ Result<MemoryEstimate> Kernel::estimate(const Shape &s) const {
   m.outputs = q * (i.headDimV * bytes + byteSize(accType(i.dtype)));
   m.gradients = i.gradients ? m.inputs : 0;
   Operands x = impl->shapedOperands(s);
-  auto part = impl->code->get(Piece::forward, impl->aligned);
+  auto part = impl->code->get(Piece::forward, rowsAreAligned(i));
   if (!part)
     return part.status();
   auto sizes = (*part)->savedShapes(x);
@@ -545,7 +589,7 @@ CacheStats cacheStats() {
 std::vector<CacheEntry> cacheEntries() {
   std::vector<CacheEntry> entries;
   for (DiskCache::Listed &e : KernelCache::global().disk().list())
-    entries.push_back({e.key, describeEntry(e.meta), e.bytes, e.used});
+    entries.push_back({e.key, describeMeta(e.meta), e.bytes, e.used});
   return entries;
 }
 
@@ -555,6 +599,47 @@ void clearCache() { KernelCache::global().clear(); }
 // Merging
 //===----------------------------------------------------------------------===//
 
+/// Arrays in logical order. More parts than one kernel takes are merged in
+/// groups, whose results have the accumulation type.
+static Status mergeInto(std::vector<Tensor> os, std::vector<Tensor> ls,
+                        Tensor o, Tensor lse, const CallContext &where) {
+  if (os.size() > kMaxParts) {
+    std::vector<Tensor> groupOs, groupLs;
+    for (size_t begin = 0; begin < os.size(); begin += kMaxParts) {
+      size_t end = std::min(begin + kMaxParts, os.size());
+      auto groupO = allocate(where.device, lse.dtype, o.shape, where.stream);
+      auto groupL = allocate(where.device, lse.dtype, lse.shape, where.stream);
+      if (!groupO || !groupL)
+        return groupO ? groupL.status() : groupO.status();
+      if (Status s = mergeInto({os.begin() + begin, os.begin() + end},
+                               {ls.begin() + begin, ls.begin() + end}, *groupO,
+                               *groupL, where);
+          !s)
+        return s;
+      groupOs.push_back(*groupO);
+      groupLs.push_back(*groupL);
+    }
+    return mergeInto(std::move(groupOs), std::move(groupLs), o, lse, where);
+  }
+  auto target = targetOf(where.device);
+  if (!target)
+    return target.status();
+  DType from = os[0].dtype;
+  int64_t dim = o.shape[3];
+  auto kernel = compileNest(mergeNest(from, o.dtype, dim, os.size()), "merge",
+                            fmt::format("merge of {} parts, {} to {}, head dim "
+                                        "{}, {}",
+                                        os.size(), name(from), name(o.dtype),
+                                        dim, *target),
+                            *target);
+  if (!kernel)
+    return kernel.status();
+  std::vector<Tensor> arrays = std::move(os);
+  arrays.insert(arrays.end(), ls.begin(), ls.end());
+  arrays.insert(arrays.end(), {o, lse});
+  return (*kernel)->call(arrays, where);
+}
+
 Result<Merged> merge(const std::vector<Part> &parts,
                      const std::string &layoutName, const Outputs &outputs,
                      const Call &call) {
@@ -563,12 +648,15 @@ Result<Merged> merge(const std::vector<Part> &parts,
     return layout.status();
   if (parts.empty())
     return invalid("expected at least one part to merge, got none");
+  auto q = fromDLPack("o of part 0", parts[0].o);
+  if (!q)
+    return q.status();
+  Device device = q->device;
   std::vector<Tensor> os, ls;
   Tensor firstO, firstL;
   for (size_t n = 0; n < parts.size(); ++n) {
-    auto o = fromDLPack(fmt::format("o of part {}", n), parts[n].o, Device());
-    auto l =
-        fromDLPack(fmt::format("lse of part {}", n), parts[n].lse, Device());
+    auto o = fromDLPack(fmt::format("o of part {}", n), parts[n].o, device);
+    auto l = fromDLPack(fmt::format("lse of part {}", n), parts[n].lse, device);
     if (!o || !l)
       return o ? l.status() : o.status();
     if (n == 0) {
@@ -578,7 +666,7 @@ Result<Merged> merge(const std::vector<Part> &parts,
                        "layout {}, got {}",
                        rank, layoutName, o->describe());
       firstO = *o;
-      std::vector<int64_t> rows = toLogical(*o, *layout).shape;
+      Dims rows = toLogical(*o, *layout).shape;
       rows.pop_back();
       firstL = shaped(accType(o->dtype), rows, *layout);
     }
@@ -593,7 +681,7 @@ Result<Merged> merge(const std::vector<Part> &parts,
 
   Merged result;
   Operands none;
-  OutputSet set(none, Device());
+  OutputSet set(none, device, call.stream);
   for (size_t n = 0; n < parts.size(); ++n) {
     set.alsoRead(os[n]);
     set.alsoRead(ls[n]);
@@ -603,36 +691,10 @@ Result<Merged> merge(const std::vector<Part> &parts,
   set.add("lse", outputs.lse, firstL, lse, result.lse);
   if (set.error)
     return *set.error;
-  o = toLogical(o, *layout);
-  lse = lseToLogical(lse, *layout);
-
-  int64_t dim = o.shape[3];
-  std::vector<double> sum(dim);
-  for (int64_t row = 0, rows = lse.size(); row < rows; ++row) {
-    int64_t i = row % o.shape[2], h = row / o.shape[2] % o.shape[1],
-            b = row / o.shape[2] / o.shape[1];
-    double max = -INFINITY, total = 0;
-    for (const Tensor &l : ls) {
-      double x = l.at({b, h, i});
-      if (x > max || std::isnan(x))
-        max = x;
-    }
-    std::fill(sum.begin(), sum.end(), 0.0);
-    for (size_t n = 0; n < parts.size(); ++n) {
-      double l = ls[n].at({b, h, i});
-      if (l == -INFINITY)
-        continue;
-      double weight = std::exp(l - max);
-      total += weight;
-      for (int64_t c = 0; c < dim; ++c)
-        sum[c] += weight * os[n].at({b, h, i, c});
-    }
-    bool empty = total == 0;
-    for (int64_t c = 0; c < dim; ++c)
-      o.store(o.offset({{b, h, i, c}}), empty ? 0 : sum[c] / total);
-    lse.store(lse.offset({{b, h, i}}),
-              empty ? -INFINITY : max + std::log(total));
-  }
+  if (Status s = mergeInto(std::move(os), std::move(ls), toLogical(o, *layout),
+                           lseToLogical(lse, *layout), {device, call.stream});
+      !s)
+    return s;
   return result;
 }
 

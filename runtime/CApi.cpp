@@ -167,14 +167,7 @@ const char *fathom_variant_capture(const fathom_variant *variant,
 // Kernels
 //===----------------------------------------------------------------------===//
 
-fathom_status fathom_compile(const fathom_variant *variant,
-                             const fathom_options *options,
-                             fathom_kernel **kernel) {
-  if (!kernel)
-    return fail("argument 'kernel': expected a place for the handle, got null");
-  *kernel = nullptr;
-  if (!variant)
-    return fail("argument 'variant': expected a variant, got null");
+static KernelOptions toOptions(const fathom_options *options) {
   fathom_options o = known(options);
   KernelOptions k;
   for (auto [given, to] : {std::pair{o.device, &k.device},
@@ -195,11 +188,57 @@ fathom_status fathom_compile(const fathom_variant *variant,
   k.gradients = !o.forward_only;
   k.lseGradient = o.lse_gradient;
   k.deterministic = o.deterministic;
-  auto made = variant->variant.compile(k);
+  return k;
+}
+
+static fathom_status finish(Result<Kernel> made, fathom_kernel **kernel) {
   if (!made)
     return fail(made.status());
   *kernel = new fathom_kernel{std::move(*made)};
   return FATHOM_OK;
+}
+
+fathom_status fathom_compile(const fathom_variant *variant,
+                             const fathom_options *options,
+                             fathom_kernel **kernel) {
+  if (!kernel)
+    return fail("argument 'kernel': expected a place for the handle, got null");
+  *kernel = nullptr;
+  if (!variant)
+    return fail("argument 'variant': expected a variant, got null");
+  return finish(variant->variant.compile(toOptions(options)), kernel);
+}
+
+fathom_status fathom_precompile(const fathom_variant *variant,
+                                const fathom_options *options,
+                                const char *target) {
+  if (!variant)
+    return fail("argument 'variant': expected a variant, got null");
+  Status s = variant->variant.precompile(toOptions(options), orEmpty(target));
+  return s ? FATHOM_OK : fail(s);
+}
+
+fathom_status fathom_bundle(const fathom_variant *variant,
+                            const fathom_options *options, const char *targets,
+                            const char *path) {
+  if (!variant)
+    return fail("argument 'variant': expected a variant, got null");
+  std::vector<std::string> list;
+  std::string text = orEmpty(targets);
+  for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find(',', begin), text.size());
+    list.push_back(text.substr(begin, end - begin));
+  }
+  Status s = variant->variant.bundle(toOptions(options), list, orEmpty(path));
+  return s ? FATHOM_OK : fail(s);
+}
+
+fathom_status fathom_kernel_load(const char *path, const char *device,
+                                 fathom_kernel **kernel) {
+  if (!kernel)
+    return fail("argument 'kernel': expected a place for the handle, got null");
+  *kernel = nullptr;
+  return finish(Kernel::load(orEmpty(path), device ? device : "cuda"), kernel);
 }
 
 void fathom_kernel_free(fathom_kernel *kernel) { delete kernel; }

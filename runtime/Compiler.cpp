@@ -2,9 +2,12 @@
 
 #include "runtime/Compiler.h"
 
+#include "codegen/cuda/DeviceHeader.h"
+#include "codegen/cuda/Nvrtc.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
 #include "runtime/Devices.h"
+#include "runtime/Stored.h"
 #include "runtime/cache/BuildId.h"
 #include "runtime/cache/KernelCache.h"
 #include "runtime/cpu/CpuExecutable.h"
@@ -18,6 +21,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <future>
 
 using namespace llvm;
 
@@ -174,113 +178,6 @@ static Result<EntryPoint> entryPoint(mlir::ModuleOp module,
   return entry;
 }
 
-/// The entry points and the symbols they are compiled from.
-static std::vector<std::pair<EntryPoint *, std::string>>
-entriesOf(Executable &e, const std::string &name) {
-  return {{&e.joint, name},
-          {&e.fwd, name + ".fwd"},
-          {&e.bwd, name + ".bwd"},
-          {&e.saved, name + ".saved"}};
-}
-
-/// Finds the functions in `code`, which the executable then owns.
-static Status link(Executable &e, const std::string &name,
-                   std::unique_ptr<cpu::CpuExecutable> code) {
-  for (auto &[entry, symbol] : entriesOf(e, name)) {
-    if (entry->arguments.empty())
-      continue;
-    cpu::EntryFunction function = code->lookup(symbol);
-    if (!function)
-      return {ErrorCode::internal,
-              fmt::format("the compiled code has no function '{}'", symbol)};
-    entry->function = [function](void **args, const CallContext &) {
-      function(args);
-      return Status();
-    };
-  }
-  if (!e.gradients && e.joint.exists())
-    std::swap(e.joint,
-              e.fwd); // nothing to cut: the whole function is the forward
-  e.code = std::move(code);
-  return {};
-}
-
-/// What is kept of an executable beside its object code.
-static std::string toMeta(Executable &e, const std::string &name,
-                          const std::string &what) {
-  json::Object functions;
-  for (auto &[entry, symbol] : entriesOf(e, name)) {
-    json::Array arguments;
-    for (ArgumentType a : entry->arguments)
-      arguments.push_back(json::Array{int64_t(a.dtype), a.rank});
-    functions[symbol] = json::Object{{"arguments", std::move(arguments)},
-                                     {"results", entry->results}};
-  }
-  json::Object meta{{"name", name},
-                    {"what", what},
-                    {"gradients", e.gradients},
-                    {"lseGradient", e.lseGradient},
-                    {"compressedP", e.compressedP},
-                    {"gradCaptures", json::Array(e.gradCaptures)},
-                    {"nests", json::Array(e.nests)},
-                    {"functions", std::move(functions)}};
-  return formatv("{0}", json::Value(std::move(meta))).str();
-}
-
-std::string describeEntry(const std::string &meta) {
-  auto value = json::parse(meta);
-  if (!value) {
-    consumeError(value.takeError());
-    return "";
-  }
-  json::Object *o = value->getAsObject();
-  return o ? o->getString("what").value_or("").str() : "";
-}
-
-/// Null if `entry` is not what toMeta() and the code generator made.
-static std::shared_ptr<const Executable>
-fromEntry(const DiskCache::Entry &entry) {
-  auto value = json::parse(entry.meta);
-  if (!value) {
-    consumeError(value.takeError());
-    return nullptr;
-  }
-  json::Object *meta = value->getAsObject();
-  json::Object *functions = meta ? meta->getObject("functions") : nullptr;
-  if (!functions || !meta->getString("name") ||
-      !meta->getArray("gradCaptures") || !meta->getArray("nests"))
-    return nullptr;
-  auto e = std::make_shared<Executable>();
-  std::string name = meta->getString("name")->str();
-  e->gradients = meta->getBoolean("gradients").value_or(false);
-  e->lseGradient = meta->getBoolean("lseGradient").value_or(false);
-  e->compressedP = meta->getBoolean("compressedP").value_or(false);
-  for (const json::Value &v : *meta->getArray("gradCaptures"))
-    e->gradCaptures.push_back(v.getAsInteger().value_or(0));
-  for (const json::Value &v : *meta->getArray("nests"))
-    e->nests.push_back(v.getAsString().value_or("").str());
-  for (auto &[point, symbol] : entriesOf(*e, name)) {
-    json::Object *f = functions->getObject(symbol);
-    if (!f || !f->getArray("arguments"))
-      return nullptr;
-    point->results = f->getInteger("results").value_or(0);
-    for (const json::Value &v : *f->getArray("arguments")) {
-      const json::Array *pair = v.getAsArray();
-      if (!pair || pair->size() != 2)
-        return nullptr;
-      point->arguments.push_back({DType((*pair)[0].getAsInteger().value_or(0)),
-                                  (*pair)[1].getAsInteger().value_or(0)});
-    }
-  }
-  auto code =
-      cpu::CpuExecutable::load(MemoryBuffer::getMemBufferCopy(entry.object));
-  if (!code) {
-    consumeError(code.takeError());
-    return nullptr;
-  }
-  return link(*e, name, std::move(*code)) ? e : nullptr;
-}
-
 /// Runs the passes of `options` on a copy of the source.
 static Result<mlir::OwningOpRef<mlir::ModuleOp>>
 runPasses(VariantSource &source, const PipelineOptions &options) {
@@ -303,44 +200,138 @@ runPasses(VariantSource &source, const PipelineOptions &options) {
   return module;
 }
 
+/// What code is made for, and what that goes by in a cache's key.
+struct BackEnd {
+  bool gpu = false;
+  cuda::Target target;
+  std::string name, compiler;
+
+  static Result<BackEnd> of(const std::string &name) {
+    BackEnd b;
+    if (name == "cpu") {
+      b.name = cpu::CpuTarget().describe();
+      return b;
+    }
+    std::string error;
+    if (!cuda::Target::parse(name, b.target, error))
+      return Status(ErrorCode::invalid_argument, error);
+    // Without it there is no use in starting.
+    auto nvrtc = cuda::nvrtc();
+    if (!nvrtc)
+      return Status(ErrorCode::unsupported, toString(nvrtc.takeError()));
+    b.gpu = true;
+    b.name = name;
+    b.compiler = (*nvrtc)->identity;
+    return b;
+  }
+
+  /// The key's fields, if all are known.
+  std::optional<CacheKey> key() const {
+    const std::optional<std::string> &build = compilerBuildId();
+    if (!build || (gpu && compiler.empty()))
+      return std::nullopt;
+    CacheKey k;
+    k.add("build", *build).add("target", name);
+    if (gpu)
+      k.add("device_header", hashOf(cuda::deviceHeader().str()))
+          .add("nvrtc", compiler);
+    return k;
+  }
+};
+
+namespace cuda {
+static Expected<Program> emitProgram(mlir::ModuleOp, const Target &target) {
+  return createStringError("this build of Fathom makes no kernels for GPUs");
+}
+} // namespace cuda
+
+/// Machine code for a module that has been through the passes. `lock` guards
+/// the module's context and is released when the module is used up: NVRTC takes
+/// its time, and other pieces may want the passes.
+static Result<KernelCache::Compiled>
+generate(std::shared_ptr<Executable> e,
+         mlir::OwningOpRef<mlir::ModuleOp> module, const BackEnd &back,
+         std::unique_lock<std::mutex> lock) {
+  auto messages = std::make_unique<Messages>(*module->getContext());
+  DiskCache::Entry entry;
+  if (!back.gpu) {
+    for (auto &[point, symbol] : entriesOf(*e)) {
+      auto found = entryPoint(*module, symbol);
+      if (!found)
+        return found.status();
+      *point = *found;
+    }
+    (*module)->walk([&](NestOp nest) {
+      e->nests.push_back(nest.getLabel().value_or("nest").str());
+    });
+    entry.meta = toMeta(*e);
+    auto code = cpu::CpuExecutable::compile(*module);
+    if (!code)
+      return Status(ErrorCode::compile_error,
+                    toString(code.takeError()) + messages->text);
+    entry.object = (*code)->object().str();
+    if (Status s = link(*e, std::move(*code)); !s)
+      return s;
+    return KernelCache::Compiled{e, std::move(entry)};
+  }
+  auto program = cuda::emitProgram(*module, back.target);
+  if (!program)
+    return Status(ErrorCode::compile_error,
+                  toString(program.takeError()) + messages->text);
+  messages.reset();
+  module = nullptr;
+  lock.unlock();
+  if (Error error = cuda::compile(*program))
+    return Status(ErrorCode::compile_error, toString(std::move(error)));
+  entry.object = cuda::toText(*program);
+  if (Status s = link(*e, std::move(*program)); !s)
+    return s;
+  entry.meta = toMeta(*e);
+  return KernelCache::Compiled{e, std::move(entry)};
+}
+
 static Result<KernelCache::Compiled>
 compileAnew(VariantSource &source, const InstanceOptions &instance,
-            const PipelineOptions &options, const std::string &what) {
-  auto passed = runPasses(source, options);
-  if (!passed)
-    return passed.status();
-  mlir::ModuleOp module = **passed;
-  const std::string &name = source.info().name;
+            const PipelineOptions &options, const BackEnd &back,
+            const std::string &what) {
+  std::unique_lock lock(source.mutex);
+  auto module = runPasses(source, options);
+  if (!module)
+    return module.status();
   auto e = std::make_shared<Executable>();
+  e->name = source.info().name;
+  e->what = what;
   e->gradients = instance.gradients;
   e->lseGradient = instance.lseGradient;
   for (auto [i, capture] : enumerate(source.info().captures))
     if (isFloat(capture.dtype))
       e->gradCaptures.push_back(i);
-  for (auto &[entry, symbol] : entriesOf(*e, name)) {
-    auto found = entryPoint(module, symbol);
-    if (!found)
-      return found.status();
-    *entry = *found;
-  }
-  module.walk([&](mlir::func::FuncOp f) {
+  (*module)->walk([&](mlir::func::FuncOp f) {
     if (auto schedule = f->getAttrOfType<ScheduleAttr>(kScheduleAttr))
       e->compressedP |= schedule.getP() == PPolicy::store_compressed;
   });
-  module->walk([&](NestOp nest) {
-    e->nests.push_back(nest.getLabel().value_or("nest").str());
-  });
-  DiskCache::Entry entry;
-  entry.meta = toMeta(*e, name, what);
-  Messages messages(source.context());
-  auto code = cpu::CpuExecutable::compile(module);
-  if (!code)
-    return Status(ErrorCode::compile_error,
-                  toString(code.takeError()) + messages.text);
-  entry.object = (*code)->object().str();
-  if (Status s = link(*e, name, std::move(*code)); !s)
-    return s;
-  return KernelCache::Compiled{e, std::move(entry)};
+  return generate(std::move(e), std::move(*module), back, std::move(lock));
+}
+
+/// What `anew` makes, or what is kept of it under `key`; nothing is kept without
+/// one.
+static Result<std::shared_ptr<const Executable>>
+cached(const std::optional<CacheKey> &key,
+       const std::function<Result<KernelCache::Compiled>()> &anew) {
+  if (key)
+    return KernelCache::global().get(key->digest(), anew, fromEntry);
+  auto made = anew();
+  if (!made)
+    return made.status();
+  return made->executable;
+}
+
+static void registerPasses() {
+  static const bool once = [] {
+    registerFAPasses();
+    return true;
+  }();
+  (void)once;
 }
 
 /// The caller's choices, before the compiler sees them.
@@ -377,11 +368,7 @@ Result<std::shared_ptr<const Executable>>
 compile(VariantSource &source, const CompileOptions &options) {
   if (Status valid = checkSchedule(options); !valid)
     return valid;
-  static const bool once = [] {
-    registerFAPasses();
-    return true;
-  }();
-  (void)once;
+  registerPasses();
   const InstanceOptions &instance = options.instance;
   if (auto is = source.instance())
     for (auto [what, want, got] :
@@ -399,12 +386,9 @@ compile(VariantSource &source, const CompileOptions &options) {
         return Status(ErrorCode::invalid_argument,
                       fmt::format("@{} is an instance: expected {} {}, got {}",
                                   source.info().name, what, want, got));
-  if (options.target != "cpu")
-    return Status(ErrorCode::unsupported,
-                  fmt::format("target: this build of Fathom compiles for cpu "
-                              "only, got '{}'",
-                              options.target));
-  std::lock_guard lock(source.mutex);
+  auto back = BackEnd::of(options.target);
+  if (!back)
+    return back.status();
   PipelineOptions p;
   p.variant = source.instance() ? "" : source.info().name;
   p.dtype = name(instance.dtype);
@@ -424,48 +408,88 @@ compile(VariantSource &source, const CompileOptions &options) {
   p.skip = options.skipPasses;
   p.stopAfter = options.stopAfter;
   p.insertAfter = options.insertAfter;
-  p.map = false;
+  p.map = back->gpu;
   p.runnable = true;
 
   std::string what = fmt::format(
       "@{} {} {} head dims {}/{} group {} {}{}", source.info().name, p.dtype,
       p.layout, p.headDimQK, p.headDimV, p.group, options.target,
       instance.gradients ? "" : " without gradients");
-  auto anew = [&] { return compileAnew(source, instance, p, what); };
-  const std::optional<std::string> &build = compilerBuildId();
-  // What is not in the key is not kept: an unknown build, passes put in by tests.
-  if (!build || !p.insertAfter.empty()) {
-    auto made = anew();
-    if (!made)
-      return made.status();
-    return made->executable;
+  if (back->gpu)
+    what += fmt::format(
+        " {} {}", options.piece == Piece::backward ? "backward" : "forward",
+        options.aligned ? "aligned" : "unaligned");
+  std::optional<CacheKey> key = back->key();
+  if (!p.insertAfter.empty()) // passes put in by tests are not in the key
+    key.reset();
+  if (key) {
+    // The instance as the variant stage leaves it: two texts that say the same
+    // have one key. Names of values and locations are not in it.
+    PipelineOptions early = p;
+    early.stopAfter = "variant";
+    early.runnable = early.map = false;
+    std::string text;
+    {
+      std::lock_guard lock(source.mutex);
+      auto normal = runPasses(source, early);
+      if (!normal)
+        return normal.status();
+      raw_string_ostream(text) << ***normal;
+    }
+    key->add("ir", text)
+        .add("block_m", std::to_string(p.blockM))
+        .add("block_n", std::to_string(p.blockN))
+        .add("p_policy", p.pPolicy)
+        .add("dq_policy", p.dqPolicy)
+        .add("dq_splits", std::to_string(p.dqSplits))
+        .add("deterministic", std::to_string(p.deterministic))
+        .add("count_tiles", std::to_string(p.countTiles))
+        .add("skip", fmt::format("{}", fmt::join(p.skip, ",")))
+        .add("stop_after", p.stopAfter)
+        .add("gradients", std::to_string(instance.gradients))
+        .add("lse_gradient", std::to_string(instance.lseGradient))
+        .add("piece", std::to_string(int(options.piece)))
+        .add("aligned", std::to_string(options.aligned));
   }
-  // The instance as the variant stage leaves it: two texts that say the same
-  // have one key. Names of values and locations are not in it.
-  PipelineOptions early = p;
-  early.stopAfter = "variant";
-  early.runnable = false;
-  auto normal = runPasses(source, early);
-  if (!normal)
-    return normal.status();
-  std::string text;
-  raw_string_ostream(text) << ***normal;
-  CacheKey key;
-  key.add("ir", text)
-      .add("build", *build)
-      .add("target", cpu::CpuTarget().describe())
-      .add("block_m", std::to_string(p.blockM))
-      .add("block_n", std::to_string(p.blockN))
-      .add("p_policy", p.pPolicy)
-      .add("dq_policy", p.dqPolicy)
-      .add("dq_splits", std::to_string(p.dqSplits))
-      .add("deterministic", std::to_string(p.deterministic))
-      .add("count_tiles", std::to_string(p.countTiles))
-      .add("skip", fmt::format("{}", fmt::join(p.skip, ",")))
-      .add("stop_after", p.stopAfter)
-      .add("gradients", std::to_string(instance.gradients))
-      .add("lse_gradient", std::to_string(instance.lseGradient));
-  return KernelCache::global().get(key.digest(), anew, fromEntry);
+  return cached(key,
+                [&] { return compileAnew(source, instance, p, *back, what); });
+}
+
+Result<std::shared_ptr<const Executable>>
+compileNest(const std::string &text, const std::string &name,
+            const std::string &what, const std::string &target) {
+  registerPasses();
+  auto back = BackEnd::of(target);
+  if (!back)
+    return back.status();
+  std::optional<CacheKey> key = back->key();
+  if (key)
+    key->add("nest", text).add("name", name);
+  return cached(key, [&]() -> Result<KernelCache::Compiled> {
+    mlir::DialectRegistry registry;
+    registerFA(registry);
+    mlir::MLIRContext ctx(registry, mlir::MLIRContext::Threading::DISABLED);
+    ctx.loadAllAvailableDialects();
+    std::string said;
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    {
+      Messages messages(ctx);
+      module = mlir::parseSourceString<mlir::ModuleOp>(text, &ctx);
+      mlir::PassManager pm(&ctx);
+      PipelineOptions p;
+      p.startAfter = "nest";
+      p.map = back->gpu;
+      raw_string_ostream os(said);
+      if (!module || failed(buildPipeline(pm, p, os)) ||
+          failed(pm.run(*module)))
+        return Status(ErrorCode::internal,
+                      fmt::format("@{}: {}{}", name, said, messages.text));
+    }
+    auto e = std::make_shared<Executable>();
+    e->name = name;
+    e->what = what;
+    return generate(std::move(e), std::move(module), *back, {});
+  });
 }
 
 Result<std::shared_ptr<const Instance>>
@@ -475,20 +499,55 @@ instantiate(std::shared_ptr<VariantSource> source, CompileOptions options,
   if (!target)
     return target.status();
   options.target = *target;
-  bool aligned = options.aligned, gradients = options.instance.gradients;
+  bool aligned = options.aligned;
+  bool backward = !device.isHost() && options.instance.gradients;
   auto instance = std::make_shared<const Instance>(
       device, [source = std::move(source),
-               options = std::move(options)](Piece part, bool aligned) mutable {
+               options = std::move(options)](Piece piece, bool aligned) {
         CompileOptions o = options;
-        o.part = part;
+        o.piece = piece;
         o.aligned = aligned;
         return compile(*source, o);
       });
-  for (Piece part : {Piece::forward, Piece::backward})
-    if (part == Piece::forward || gradients)
-      if (auto made = instance->get(part, aligned); !made)
-        return made.status();
+  // Backward at the same time; of errors the forward's come first.
+  std::future<Status> other;
+  if (backward)
+    other = std::async(std::launch::async, [&] {
+      return instance->get(Piece::backward, aligned).status();
+    });
+  Status made = instance->get(Piece::forward, aligned).status();
+  Status madeOther = other.valid() ? other.get() : Status();
+  if (!made || !madeOther)
+    return made ? madeOther : made;
   return instance;
+}
+
+Result<Bundle> makeBundle(VariantSource &source, CompileOptions options,
+                          const std::vector<std::string> &targets) {
+  Bundle bundle{source.info(), options.instance, {}};
+  for (const std::string &target : targets) {
+    options.target = target;
+    if (target == "cpu")
+      return Status(ErrorCode::unsupported,
+                    "target: expected a GPU's, e.g. sm_90 or compute_80, got "
+                    "cpu, which compiles when it is used");
+    for (Piece piece : {Piece::forward, Piece::backward})
+      for (bool aligned : {true, false}) {
+        if ((piece == Piece::backward && !options.instance.gradients) ||
+            (aligned && !rowsAreAligned(options.instance)))
+          continue;
+        options.piece = piece;
+        options.aligned = aligned;
+        auto e = compile(source, options);
+        if (!e)
+          return e.status();
+        bundle.items.push_back({target,
+                                piece,
+                                aligned,
+                                {cuda::toText(*(*e)->program), toMeta(**e)}});
+      }
+  }
+  return bundle;
 }
 
 } // namespace fathom

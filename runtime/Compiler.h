@@ -7,7 +7,7 @@
 #ifndef FATHOM_RUNTIME_COMPILER_H
 #define FATHOM_RUNTIME_COMPILER_H
 
-#include "runtime/Instance.h"
+#include "runtime/Bundle.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -16,15 +16,6 @@
 #include <mutex>
 
 namespace fathom {
-
-/// What an instance is made for.
-struct InstanceOptions {
-  DType dtype = DType::f32;
-  int64_t headDim = 64, headDimV = 64, group = 1;
-  Layout layout = Layout::bshd;
-  bool gradients = true;
-  bool lseGradient = false;
-};
 
 /// A parsed and verified file, and what is meant in it: an fa.variant, or a
 /// function that is an instance already (its arguments go to one fa.attention
@@ -64,7 +55,7 @@ struct CompileOptions {
   /// cpu (this machine's), sm_90, compute_80, ... A GPU needs not be there.
   std::string target = "cpu";
   /// On a GPU: forward or backward, and whether all operands are aligned.
-  Piece part = Piece::whole;
+  Piece piece = Piece::whole;
   bool aligned = false;
   int64_t blockM = 0, blockN = 0;
   std::string pPolicy, dqPolicy;
@@ -81,14 +72,21 @@ struct CompileOptions {
 Result<std::shared_ptr<const Executable>>
 compile(VariantSource &source, const CompileOptions &options);
 
-/// What a cache entry's `meta` says of it, in words.
-std::string describeEntry(const std::string &meta);
-
 /// An instance for `device`, of which the parts for `options.aligned` operands
 /// are compiled at once.
 Result<std::shared_ptr<const Instance>>
 instantiate(std::shared_ptr<VariantSource> source, CompileOptions options,
             Device device);
+
+/// Compiles the nest-level function @NAME of `text` into an executable whose
+/// `fwd` it is.
+Result<std::shared_ptr<const Executable>>
+compileNest(const std::string &text, const std::string &name,
+            const std::string &what, const std::string &target);
+
+/// All pieces of an instance, compiled for GPUs that need not be there.
+Result<Bundle> makeBundle(VariantSource &source, CompileOptions options,
+                          const std::vector<std::string> &targets);
 
 } // namespace fathom
 

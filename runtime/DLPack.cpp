@@ -78,6 +78,17 @@ bool meet(const std::vector<Step> &steps, const std::vector<int64_t> &reach,
   return false;
 }
 
+/// The addresses between which all bytes of a tensor lie.
+std::pair<int64_t, int64_t> extent(const Tensor &t) {
+  int64_t begin = reinterpret_cast<int64_t>(t.data), bytes = byteSize(t.dtype),
+          end = begin + bytes;
+  for (int64_t d = 0; d < t.rank(); ++d) {
+    int64_t reach = t.strides[d] * bytes * (t.shape[d] - 1);
+    (reach < 0 ? begin : end) += reach;
+  }
+  return {begin, end};
+}
+
 /// The lowest address of a tensor, and its dims as positive steps in bytes.
 int64_t lowest(const Tensor &t, std::vector<Step> &steps) {
   int64_t address = reinterpret_cast<int64_t>(t.data),
@@ -115,7 +126,7 @@ Result<Tensor> fromDLPack(const std::string &operand, const TensorRef &ref) {
   if (d.ndim < 0 || d.ndim > 32 || (d.ndim && !d.shape))
     return invalid("operand '{}': expected 0 to 32 dims with a shape, got {}",
                    operand, d.ndim);
-  std::vector<int64_t> shape(d.shape, d.shape + d.ndim), strides;
+  Dims shape(d.shape, d.shape + d.ndim), strides;
   int64_t bytes = byteSize(*dtype);
   for (int64_t n : shape)
     if (n < 0 || (n > 0 && __builtin_mul_overflow(bytes, n, &bytes)))
@@ -184,6 +195,11 @@ Result<Tensor> outputFromDLPack(const std::string &operand,
 
 bool overlap(const Tensor &a, const Tensor &b) {
   if (!a.defined() || !b.defined() || a.size() == 0 || b.size() == 0)
+    return false;
+  // Most tensors lie apart as wholes.
+  auto [beginA, endA] = extent(a);
+  auto [beginB, endB] = extent(b);
+  if (endA <= beginB || endB <= beginA)
     return false;
   // distance = address in a - address in b. Going down from the end of b turns
   // its steps into additions.

@@ -38,8 +38,7 @@ Result<std::string> targetOf(Device device) {
   return noGpu();
 }
 
-Result<Tensor> allocate(Device device, DType dtype, std::vector<int64_t> shape,
-                        void *stream) {
+Result<Tensor> allocate(Device device, DType dtype, Dims shape, void *stream) {
   if (!device.isHost())
     return noGpu();
   Tensor t = Tensor::zeros(dtype, shape);

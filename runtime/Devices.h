@@ -20,7 +20,7 @@ Result<std::string> targetOf(Device device);
 
 /// A new C-order array; of zeros on the CPU, of anything on a GPU, where it may
 /// be used by work in `stream` at once and is freed when its last copy goes.
-Result<Tensor> allocate(Device device, DType dtype, std::vector<int64_t> shape,
+Result<Tensor> allocate(Device device, DType dtype, Dims shape,
                         void *stream = nullptr);
 
 /// Copies the elements of C-order arrays between the CPU and a GPU; waits.

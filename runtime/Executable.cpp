@@ -4,7 +4,6 @@
 
 #include "runtime/Devices.h"
 
-#include <deque>
 #include <fmt/format.h>
 
 namespace fathom {
@@ -18,25 +17,26 @@ public:
   void buffer(const char *name, const Tensor &t) {
     if (!expect(name, t.dtype, t.rank()))
       return;
-    auto &d = descriptors.emplace_back();
-    d = {reinterpret_cast<int64_t>(t.data), reinterpret_cast<int64_t>(t.data),
-         0};
-    d.insert(d.end(), t.shape.begin(), t.shape.end());
-    d.insert(d.end(), t.strides.begin(), t.strides.end());
-    pointers.push_back(d.data());
+    arguments.push_back({nullptr, words.size()});
+    int64_t address = reinterpret_cast<int64_t>(t.data);
+    words.append({address, address, 0});
+    words.append(t.shape.begin(), t.shape.end());
+    words.append(t.strides.begin(), t.strides.end());
   }
 
   void index(const char *name, int64_t value) {
-    if (expect(name, DType::i64, -1))
-      pointers.push_back(&scalars.emplace_back(value));
+    if (!expect(name, DType::i64, -1))
+      return;
+    arguments.push_back({nullptr, words.size()});
+    words.push_back(value);
   }
 
   /// A captured operand: a buffer, or a scalar by value.
   void captured(const char *name, const Tensor &t) {
-    if (pointers.size() < entry.arguments.size() &&
-        entry.arguments[pointers.size()].rank < 0 && t.rank() == 0) {
+    if (arguments.size() < entry.arguments.size() &&
+        entry.arguments[arguments.size()].rank < 0 && t.rank() == 0) {
       if (expect(name, t.dtype, -1))
-        pointers.push_back(t.data);
+        arguments.push_back({t.data, 0});
       return;
     }
     buffer(name, t);
@@ -47,6 +47,7 @@ public:
     if (Status s = check(); !s)
       return s;
     std::vector<int64_t> values(entry.results);
+    auto pointers = pointersTo();
     for (int64_t &v : values)
       pointers.push_back(&v);
     if (Status s = entry.function(pointers.data(), where); !s)
@@ -59,24 +60,24 @@ public:
   Result<int64_t> workspace() {
     if (Status s = check(); !s)
       return s;
-    return entry.workspace ? entry.workspace(pointers.data())
+    return entry.workspace ? entry.workspace(pointersTo().data())
                            : Result<int64_t>(0);
   }
 
 private:
   Status check() {
-    if (!error && pointers.size() != entry.arguments.size())
+    if (!error && arguments.size() != entry.arguments.size())
       error = Status(
           ErrorCode::internal,
           fmt::format("expected {} arguments of the compiled function, got {}",
-                      entry.arguments.size(), pointers.size()));
+                      entry.arguments.size(), arguments.size()));
     return error ? *error : Status();
   }
 
   bool expect(const char *name, DType dtype, int64_t rank) {
     if (error)
       return false;
-    size_t n = pointers.size();
+    size_t n = arguments.size();
     if (n < entry.arguments.size() && entry.arguments[n].dtype == dtype &&
         entry.arguments[n].rank == rank)
       return true;
@@ -94,10 +95,17 @@ private:
     return false;
   }
 
+  llvm::SmallVector<void *, 24> pointersTo() {
+    llvm::SmallVector<void *, 24> pointers;
+    for (auto [data, at] : arguments)
+      pointers.push_back(data ? data : &words[at]);
+    return pointers;
+  }
+
   const EntryPoint &entry;
-  std::vector<void *> pointers;
-  std::deque<std::vector<int64_t>> descriptors;
-  std::deque<int64_t> scalars;
+  /// An address, or null and where in `words` the argument is.
+  llvm::SmallVector<std::pair<void *, size_t>, 24> arguments;
+  llvm::SmallVector<int64_t, 160> words;
   std::optional<Status> error;
 };
 
@@ -150,9 +158,9 @@ Status Executable::run(const Operands &x, const Results &out) const {
   return call.run({});
 }
 
-Result<std::vector<std::pair<DType, std::vector<int64_t>>>>
+Result<std::vector<std::pair<DType, Dims>>>
 Executable::savedShapes(const Operands &x) const {
-  std::vector<std::pair<DType, std::vector<int64_t>>> shapes;
+  std::vector<std::pair<DType, Dims>> shapes;
   if (!saved.exists())
     return shapes;
   Call call(saved);
@@ -167,9 +175,8 @@ Executable::savedShapes(const Operands &x) const {
     if (a.rank < 0 || at + a.rank > sizes.size())
       return Status(ErrorCode::internal,
                     "the sizes of the saved buffers do not fit their types");
-    shapes.emplace_back(
-        a.dtype,
-        std::vector<int64_t>(sizes.begin() + at, sizes.begin() + at + a.rank));
+    shapes.emplace_back(a.dtype,
+                        Dims(sizes.begin() + at, sizes.begin() + at + a.rank));
     at += a.rank;
   }
   return shapes;
@@ -213,6 +220,14 @@ Status Executable::forward(const Operands &x, const Results &out, Saved &kept,
   }
   Call call(fwd);
   forwardArguments(call, x, out, kept);
+  return call.run(where);
+}
+
+Status Executable::call(llvm::ArrayRef<Tensor> arrays,
+                        const CallContext &where) const {
+  Call call(fwd);
+  for (const Tensor &t : arrays)
+    call.buffer("array", t);
   return call.run(where);
 }
 

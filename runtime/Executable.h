@@ -13,6 +13,9 @@
 #include <functional>
 
 namespace fathom {
+namespace cuda {
+struct Program;
+}
 
 /// Where a call runs.
 struct CallContext {
@@ -59,6 +62,8 @@ public:
   /// What forward leaves for backward besides o and lse.
   using Saved = std::vector<Tensor>;
 
+  std::string name; ///< of the variant
+  std::string what; ///< what it is compiled from and for, in words
   /// Either `joint` or `fwd` (and `bwd`, `saved` with gradients) is there.
   EntryPoint joint, fwd, bwd, saved;
   bool gradients = false, lseGradient = false;
@@ -66,6 +71,7 @@ public:
   bool compressedP = false;          ///< backward has P in 8 bits, not exact
   std::vector<std::string> nests; ///< labels, by the id of their tile counter
   std::shared_ptr<void> code;     ///< keeps the functions alive
+  std::shared_ptr<const cuda::Program> program; ///< for a GPU
 
   bool isJoint() const { return joint.exists(); }
 
@@ -76,8 +82,10 @@ public:
                  const CallContext &where = {}) const;
   Status backward(const Operands &x, const Results &out, const Saved &kept,
                   const CallContext &where = {}) const;
+  /// Calls `fwd` with arrays alone, whatever it is.
+  Status call(llvm::ArrayRef<Tensor> arrays, const CallContext &where) const;
   /// What forward will keep. Looks at the sizes of `x` only, as do those below.
-  Result<std::vector<std::pair<DType, std::vector<int64_t>>>>
+  Result<std::vector<std::pair<DType, Dims>>>
   savedShapes(const Operands &x) const;
   /// Bytes of workspace.
   Result<int64_t> forwardWorkspace(const Operands &x, const Results &out,

@@ -15,6 +15,11 @@ bool isAligned(const Tensor &t) {
   return true;
 }
 
+bool rowsAreAligned(const InstanceOptions &o) {
+  return o.headDim * byteSize(o.dtype) % 16 == 0 &&
+         o.headDimV * byteSize(o.dtype) % 16 == 0;
+}
+
 bool Instance::isSame(const Instance &other) const {
   if (this == &other)
     return true;

@@ -16,9 +16,21 @@
 
 namespace fathom {
 
+/// What an instance is made for.
+struct InstanceOptions {
+  DType dtype = DType::f32;
+  int64_t headDim = 64, headDimV = 64, group = 1;
+  Layout layout = Layout::bshd;
+  bool gradients = true;
+  bool lseGradient = false;
+};
+
 /// Whether the last stride is 1 and the address and all other strides are
 /// multiples of 16 bytes. Dims of one entry have no say.
 bool isAligned(const Tensor &t);
+/// Whether that may hold for operands of such an instance: a row's size is a
+/// multiple of 16 bytes.
+bool rowsAreAligned(const InstanceOptions &o);
 
 /// Safe for many threads.
 class Instance {

@@ -209,7 +209,7 @@ Tensor lseToLogical(const Tensor &t, Layout layout) {
   return layout == Layout::packed ? t.withLeadingDim() : t;
 }
 
-std::vector<int64_t> shapeInLayout(std::vector<int64_t> s, Layout layout) {
+Dims shapeInLayout(Dims s, Layout layout) {
   if (layout == Layout::packed)
     s.erase(s.begin());
   if ((layout == Layout::bshd && s.size() == 4) ||
@@ -293,8 +293,7 @@ Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands x) {
                      t.describe());
   }
 
-  std::vector<int64_t> oShape = x.q.shape,
-                       rowShape(x.q.shape.begin(), x.q.shape.end() - 1);
+  Dims oShape = x.q.shape, rowShape(x.q.shape.begin(), x.q.shape.end() - 1);
   oShape.back() = x.v.shape.back();
   if (x.dO.defined()) {
     if (Status s = checkOperand("do", x.dO, layout, "Hq", "Sq", "Dv"); !s)
@@ -312,7 +311,7 @@ Result<Operands> bind(const VariantInfo &variant, Layout layout, Operands x) {
     if (!x.dO.defined())
       return invalid(
           "operand 'do' is missing: 'dlse' is given, and gradients need both");
-    std::vector<int64_t> want = shapeInLayout(rowShape, layout);
+    Dims want = shapeInLayout(rowShape, layout);
     if (x.dLse.shape != want || x.dLse.dtype != accType(x.q.dtype))
       return invalid(
           "operand 'dlse': expected the shape and type of lse, {}[{}], got {}",

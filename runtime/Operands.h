@@ -64,8 +64,7 @@ Tensor toLogical(const Tensor &t, Layout layout);
 Tensor lseToLogical(const Tensor &t, Layout layout);
 /// The shape, in the order of `layout`, of what has this logical shape: four
 /// dims for q, k, v, o, three for lse.
-std::vector<int64_t> shapeInLayout(std::vector<int64_t> logicalShape,
-                                   Layout layout);
+Dims shapeInLayout(Dims logicalShape, Layout layout);
 
 /// The boundaries as a list.
 std::vector<int64_t> boundaries(const Tensor &cuSeqlens);

@@ -87,8 +87,8 @@ uint16_t encodeHalf(double x) {
          uint16_t(std::ldexp(x, 10 - e) - 1024);
 }
 
-std::vector<int64_t> denseStrides(const std::vector<int64_t> &shape) {
-  std::vector<int64_t> strides(shape.size());
+Dims denseStrides(const Dims &shape) {
+  Dims strides(shape.size());
   int64_t n = 1;
   for (size_t d = shape.size(); d-- > 0; n *= std::max<int64_t>(shape[d], 1))
     strides[d] = n;
@@ -130,7 +130,7 @@ double ulp(DType type, double x) {
   return std::isfinite(x) ? std::ldexp(1.0, lastPlace(format(type), x)) : 0;
 }
 
-Tensor Tensor::zeros(DType dtype, std::vector<int64_t> shape) {
+Tensor Tensor::zeros(DType dtype, Dims shape) {
   int64_t bytes = byteSize(dtype);
   for (int64_t d : shape)
     if (__builtin_mul_overflow(bytes, d, &bytes))
@@ -146,8 +146,7 @@ Tensor Tensor::zeros(DType dtype, std::vector<int64_t> shape) {
   return t;
 }
 
-Tensor Tensor::view(DType dtype, std::vector<int64_t> shape, void *data,
-                    std::vector<int64_t> strides) {
+Tensor Tensor::view(DType dtype, Dims shape, void *data, Dims strides) {
   Tensor t;
   t.dtype = dtype;
   t.strides = strides.empty() ? denseStrides(shape) : std::move(strides);
@@ -182,7 +181,7 @@ Tensor Tensor::withLeadingDim() const {
 }
 
 bool Tensor::isContiguous() const {
-  std::vector<int64_t> dense = denseStrides(shape);
+  Dims dense = denseStrides(shape);
   for (size_t d = 0; d < shape.size(); ++d)
     if (shape[d] != 1 && strides[d] != dense[d])
       return false;

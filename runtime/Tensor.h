@@ -10,6 +10,8 @@
 
 #include "runtime/fathom.h"
 
+#include "llvm/ADT/SmallVector.h"
+
 #include <cassert>
 #include <cstddef>
 #include <memory>
@@ -46,21 +48,32 @@ struct Device {
 /// "cpu", "cuda:0".
 std::string name(Device device);
 
+/// Sizes or strides; up to four need no memory of their own.
+class Dims : public llvm::SmallVector<int64_t, 4> {
+public:
+  using SmallVector::SmallVector;
+  Dims(const std::vector<int64_t> &list)
+      : SmallVector(list.begin(), list.end()) {}
+  operator std::vector<int64_t>() const { return {begin(), end()}; }
+  bool operator==(const Dims &other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
+};
+
 /// A strided array. Copies share the elements. Strides count elements. What
 /// reads or writes elements is for arrays on the host.
 struct Tensor {
   DType dtype = DType::f32;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;
+  Dims shape;
+  Dims strides;
   std::byte *data = nullptr; ///< the element at index 0, 0, ...
   Device device;
   std::shared_ptr<void> owner;
 
   /// A new C-order array of zeros; undefined if there is no memory for it.
-  static Tensor zeros(DType dtype, std::vector<int64_t> shape);
+  static Tensor zeros(DType dtype, Dims shape);
   /// A view of memory that outlives it; C order if `strides` is empty.
-  static Tensor view(DType dtype, std::vector<int64_t> shape, void *data,
-                     std::vector<int64_t> strides = {});
+  static Tensor view(DType dtype, Dims shape, void *data, Dims strides = {});
 
   int64_t rank() const { return shape.size(); }
   int64_t size() const;

@@ -273,6 +273,11 @@ public:
   /// are looked at. 0 on the CPU.
   Result<Workspace> workspace(const Inputs &inputs) const;
 
+  /// What Variant::bundle() wrote, for a GPU of one of its targets. Nothing is
+  /// compiled.
+  static Result<Kernel> load(const std::string &path,
+                             const std::string &device = "cuda");
+
   struct Impl;
   explicit Kernel(std::shared_ptr<const Impl> impl) : impl(std::move(impl)) {}
 
@@ -297,6 +302,15 @@ public:
   /// Compiles for these operands and their device; `options` says the rest.
   Result<Kernel> compileFor(const Inputs &inputs,
                             KernelOptions options = {}) const;
+  /// Compiles all that a GPU of `target` ("sm_90"; "compute_80": any from sm_80
+  /// on) may need into the cache. No GPU needs to be there; `options.device` is
+  /// not looked at.
+  Status precompile(const KernelOptions &options,
+                    const std::string &target) const;
+  /// The same for several targets, into a file that Kernel::load() takes.
+  Status bundle(const KernelOptions &options,
+                const std::vector<std::string> &targets,
+                const std::string &path) const;
 
   struct Impl;
   explicit Variant(std::shared_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -314,7 +328,7 @@ struct Merged {
 };
 /// Attention over all keys from attention over disjoint parts of them, the
 /// queries being the same. A part with lse = -inf adds nothing, whatever its o
-/// holds. `call` says where, if the parts lie on a GPU.
+/// holds. On the device of the parts; `call` says the stream.
 Result<Merged> merge(const std::vector<Part> &parts,
                      const std::string &layout = "bshd",
                      const Outputs &outputs = {}, const Call &call = {});

@@ -128,6 +128,19 @@ typedef struct fathom_options {
 fathom_status fathom_compile(const fathom_variant *variant,
                              const fathom_options *options,
                              fathom_kernel **kernel);
+/// Compiles all that a GPU of `target` (sm_90; compute_80: any from sm_80 on)
+/// may need into the cache. No GPU needs to be there.
+fathom_status fathom_precompile(const fathom_variant *variant,
+                                const fathom_options *options,
+                                const char *target);
+/// The same for several targets, with commas between them, into a file.
+fathom_status fathom_bundle(const fathom_variant *variant,
+                            const fathom_options *options, const char *targets,
+                            const char *path);
+/// What is in such a file, for a GPU of one of its targets. `device` null: the
+/// first GPU. Nothing is compiled.
+fathom_status fathom_kernel_load(const char *path, const char *device,
+                                 fathom_kernel **kernel);
 void fathom_kernel_free(fathom_kernel *kernel);
 
 /// Tensors as Inputs in fathom.h states them. `captures` are in the variant's

@@ -74,7 +74,13 @@ SmallVector<ThreadLayoutAttr::Mode> ThreadLayoutAttr::modes(ArrayRef<int64_t> fl
 /// Appends a mode, unless it is the trivial one.
 static void add(SmallVector<int64_t> &flat, int64_t size, int64_t dim,
                 int64_t stride) {
-  if (size > 1)
+  if (size < 2)
+    return;
+  // Repeats side by side are one.
+  size_t n = flat.size();
+  if (dim < 0 && n >= 3 && flat[n - 2] < 0)
+    flat[n - 3] *= size;
+  else
     flat.append({size, dim, dim < 0 ? 0 : stride});
 }
 
@@ -140,9 +146,9 @@ ThreadLayoutAttr ThreadLayoutAttr::sliced(int64_t dim) const {
     SmallVector<int64_t> result;
     for (Mode m : modes(flat)) {
       if (m.dim == 1 - dim)
-        result.append({m.size, 0, m.stride});
+        add(result, m.size, 0, m.stride);
       else if (repeat)
-        result.append({m.size, -1, 0});
+        add(result, m.size, -1, 0);
     }
     return result;
   };
@@ -181,6 +187,17 @@ ThreadLayoutAttr ThreadLayoutAttr::getRows(MLIRContext *ctx, int64_t rows, int64
   add(lanes, kWarp / l / r, -1, 0);
   add(warps, w, 0, r);
   add(warps, numWarps / w, -1, 0);
+  return get(ctx, registers, lanes, warps);
+}
+
+ThreadLayoutAttr ThreadLayoutAttr::getLine(MLIRContext *ctx, int64_t size,
+                                           int64_t numWarps) {
+  int64_t l = std::gcd(kWarp, size);
+  SmallVector<int64_t> registers, lanes, warps;
+  add(registers, size / l, 0, l);
+  add(lanes, l, 0, 1);
+  add(lanes, kWarp / l, -1, 0);
+  add(warps, numWarps, -1, 0);
   return get(ctx, registers, lanes, warps);
 }
 

@@ -95,6 +95,9 @@ def FAGpu_LayoutAttr : AttrDef<FAGpu_Dialect, "ThreadLayout",
     /// for tiles that only pass through.
     static ThreadLayoutAttr getRows(::mlir::MLIRContext *ctx, int64_t rows,
                               int64_t cols, int64_t vector, int64_t warps);
+    /// A rank 1 tile that every warp holds as a whole.
+    static ThreadLayoutAttr getLine(::mlir::MLIRContext *ctx, int64_t size,
+                              int64_t warps);
     /// If this is getMma() of some number of warps, that number for rows and
     /// columns; else nothing. `rows` x `cols` is the tile.
     std::optional<std::pair<int64_t, int64_t>> matchMma(int64_t rows,

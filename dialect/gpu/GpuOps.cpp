@@ -170,6 +170,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+void ClearOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get(), &getBufferMutable());
+}
 void ClaimOp::getEffects(Effects &e) {
   e.emplace_back(MemoryEffects::Read::get(), &getCounterMutable());
   e.emplace_back(MemoryEffects::Write::get(), &getCounterMutable());

@@ -85,6 +85,18 @@ def FAGpu_LaunchOp : FAGpu_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpI
   let assemblyFormat = "$kernel `grid` `(` $grid `)` `(` $operands_ `)` attr-dict `:` type($operands_)";
 }
 
+def FAGpu_ClearOp : FAGpu_Op<"clear", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "sets every byte of a workspace to 0, in a host function";
+  let description = [{
+    ```mlir
+    fa_gpu.clear %tickets : memref<?xi32>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$buffer);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+}
+
 def FAGpu_BlockIdOp : FAGpu_Op<"block_id", [Pure]> {
   let summary = "the number of this CTA, from 0";
   let description = [{

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/map/MapToCpu.h"
+#include "passes/map/Loops.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -44,72 +45,6 @@ int64_t hostVectorBits() {
       features.lookup("avx512vl"))
     return 512;
   return features.lookup("avx2") && features.lookup("fma") ? 256 : 128;
-}
-
-/// Sequential dims become loops around the body.
-void makeLoops(NestOp nest) {
-  Block *body = nest.getBlock();
-  Location loc = nest.getLoc();
-  for (unsigned d = nest.getNumDims(); d-- > nest.getNumParallel();) {
-    // Innermost first: each loop takes everything there is.
-    OpBuilder b = OpBuilder::atBlockBegin(body);
-    SmallVector<Operation *> ops;
-    for (Operation &op : *body)
-      ops.push_back(&op);
-    Value zero = arith::ConstantIndexOp::create(b, loc, 0);
-    Value step = arith::ConstantIndexOp::create(b, loc, nest.getSteps()[d]);
-    auto loop = scf::ForOp::create(b, loc, zero, nest.getBounds()[d], step);
-    for (Operation *op : ops)
-      op->moveBefore(loop.getBody()->getTerminator());
-    nest.getIv(d).replaceAllUsesWith(loop.getInductionVar());
-  }
-}
-
-Value rootBuffer(Value v) {
-  while (auto view = v.getDefiningOp<ViewLikeOpInterface>())
-    v = view.getViewSource();
-  return v;
-}
-
-/// True if something in `loop` may write to the buffer of `load`. Buffers of
-/// different origin never alias.
-bool isWrittenIn(scf::ForOp loop, LoadOp load) {
-  Value buffer = rootBuffer(load.getBuffer());
-  return loop
-      .walk([&](Operation *op) {
-        if (op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
-          return WalkResult::advance();
-        auto effects = getEffectsRecursively(op);
-        if (!effects)
-          return WalkResult::interrupt();
-        for (const MemoryEffects::EffectInstance &e : *effects)
-          if (isa<MemoryEffects::Write>(e.getEffect()) && !isa<TickOp>(op) &&
-              (!e.getValue() || rootBuffer(e.getValue()) == buffer))
-            return WalkResult::interrupt();
-        return WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
-/// Moves what stays the same out of loops. A tile load may move too: entries
-/// past its limits are not touched, so it is safe when the loop doesn't run.
-void hoist(NestOp nest) {
-  nest.walk([&](scf::ForOp loop) {
-    bool changed = true;
-    while (changed) {
-      changed = false;
-      moveLoopInvariantCode(loop);
-      for (LoadOp load : llvm::make_early_inc_range(loop.getOps<LoadOp>())) {
-        bool fixed = llvm::all_of(load->getOperands(), [&](Value v) {
-          return loop.isDefinedOutsideOfLoop(v);
-        });
-        if (!fixed || isWrittenIn(loop, load))
-          continue;
-        load->moveBefore(loop);
-        changed = true;
-      }
-    }
-  });
 }
 
 /// The type under which a captured value stands in the task that is handed to
@@ -155,7 +90,7 @@ struct MapToCpu : public fathom::impl::MapToCpuPassBase<MapToCpu> {
       f.walk([&](NestOp nest) { nests.push_back(nest); });
       for (auto [i, nest] : llvm::enumerate(nests)) {
         makeLoops(nest);
-        hoist(nest);
+        hoistInvariants(nest);
         if (failed(outline(f, nest, i, machine)))
           return signalPassFailure();
       }

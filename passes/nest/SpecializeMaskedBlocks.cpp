@@ -42,6 +42,46 @@ struct SpecializeMaskedBlocksPass
       tidyNests(func);
   }
 
+  /// Each select by one of `masks` is done only if not `all`, and so is what
+  /// nothing else needs.
+  void guardSelects(Block *block, ArrayRef<Value> masks, Value all) {
+    SmallVector<arith::SelectOp> selects;
+    for (auto select : block->getOps<arith::SelectOp>())
+      if (llvm::is_contained(masks, select.getCondition()))
+        selects.push_back(select);
+    for (arith::SelectOp select : selects) {
+      OpBuilder b(select);
+      Location loc = select.getLoc();
+      auto branch = scf::IfOp::create(b, loc, select.getType(), all,
+                                      /*withElseRegion=*/true);
+      OpBuilder u = branch.getThenBodyBuilder(), m = branch.getElseBodyBuilder();
+      scf::YieldOp::create(u, loc, select.getTrueValue());
+      scf::YieldOp::create(m, loc, select.getResult());
+      select.getResult().replaceAllUsesExcept(branch.getResult(0),
+                                              branch.elseYield());
+      select->moveBefore(branch.elseYield());
+      // The mask is made where it is needed, from what is at hand.
+      IRMapping map;
+      OpBuilder at(select);
+      select.getConditionMutable().set(
+          cloneMask(at, select.getCondition(), block, map));
+    }
+  }
+
+  /// `v` and the tiles it is made of, cloned as far as they stand in `block`.
+  static Value cloneMask(OpBuilder &b, Value v, Block *block, IRMapping &map) {
+    Operation *op = v.getDefiningOp();
+    if (!op || op->getBlock() != block || !isPure(op) || op->getNumRegions() ||
+        !isa<RankedTensorType>(v.getType()))
+      return v;
+    if (Value known = map.lookupOrNull(v))
+      return known;
+    for (Value o : op->getOperands())
+      map.map(o, cloneMask(b, o, block, map));
+    b.clone(*op, map);
+    return map.lookup(v);
+  }
+
   void specialize(Block *block) {
     Operation *parent = block->getParentOp();
     auto loop = dyn_cast<scf::ForOp>(parent);
@@ -72,6 +112,12 @@ struct SpecializeMaskedBlocksPass
     for (const MaskAnalysis &a : analyses) {
       Value v = a.emitAll(b, loc);
       all = all ? b.createOrFold<arith::AndIOp>(loc, all, v) : v;
+    }
+
+    if (selectsOnly) {
+      guardSelects(block, masks, all);
+      passed(parent, kName, "selects are skipped for tiles that are all visible");
+      return;
     }
 
     // Both versions yield what the block's terminator passes on.

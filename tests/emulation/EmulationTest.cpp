@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/cuda/DeviceHeader.h"
+#include "codegen/cuda/Nvrtc.h"
 #include "tests/emulation/Emulator.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <fmt/format.h>
@@ -278,6 +279,29 @@ TEST(Emulation, Conversions) {
 }
 
 TEST(Emulation, EveryFunction) { compile("every"); }
+
+/// The device header and the kernels, for each target.
+TEST(Emulation, FilesAreCuda) {
+  using namespace fathom::cuda;
+  if (auto there = nvrtc(); !there)
+    GTEST_SKIP() << llvm::toString(there.takeError());
+  for (const char *name : {"gemm", "reduce", "columns", "ticket", "roles",
+                           "fragments", "convert", "every"})
+    for (const char *arch : {"sm_80", "sm_90", "compute_80"}) {
+      Target target;
+      std::string reason;
+      ASSERT_TRUE(Target::parse(arch, target, reason)) << reason;
+      Kernel kernel;
+      kernel.name = name;
+      kernel.source = kernelFile(name);
+      kernel.threads = 128;
+      llvm::Error error = fathom::cuda::compile(kernel, target);
+      EXPECT_FALSE(error) << llvm::toString(std::move(error));
+      if (name != std::string("every"))
+        EXPECT_THAT(warnings(kernel), testing::IsEmpty())
+            << name << " " << arch;
+    }
+}
 
 //===----------------------------------------------------------------------===//
 // Wrong

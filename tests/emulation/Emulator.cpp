@@ -36,26 +36,26 @@ std::string withEntries(StringRef source) {
   return text + "\n" + entries;
 }
 
+const std::vector<StringRef> kCompiler = {FATHOM_EMULATION_CXX,
+                                          "-std=c++20",
+                                          "-O1",
+                                          "-w",
+                                          "-shared",
+                                          "-fPIC",
+                                          "-fvisibility=hidden",
+                                          "-fno-rtti",
+                                          "-fno-exceptions",
+                                          "-DFATHOM_EMULATION",
+                                          "-I",
+                                          FATHOM_EMULATION_INCLUDE,
+                                          "-x",
+                                          "c++"};
+
 /// Runs the compiler; what it says if it fails.
 std::string compileFile(const std::string &from, const std::string &to) {
   std::string log = to + ".log";
-  StringRef command[] = {FATHOM_EMULATION_CXX,
-                         "-std=c++20",
-                         "-O1",
-                         "-w",
-                         "-shared",
-                         "-fPIC",
-                         "-fvisibility=hidden",
-                         "-fno-exceptions",
-                         "-fno-rtti",
-                         "-DFATHOM_EMULATION",
-                         "-I",
-                         FATHOM_EMULATION_INCLUDE,
-                         "-x",
-                         "c++",
-                         from,
-                         "-o",
-                         to};
+  std::vector<StringRef> command = kCompiler;
+  command.insert(command.end(), {from, "-o", to});
   int rc = llvm::sys::ExecuteAndWait(FATHOM_EMULATION_CXX, command,
                                      std::nullopt, {std::nullopt, log, log});
   std::string said = contents(log);
@@ -73,6 +73,7 @@ llvm::Expected<Emulator> Emulator::compile(StringRef source) {
   std::string text = withEntries(source), include = FATHOM_EMULATION_INCLUDE;
   llvm::SHA256 hash;
   hash.update(text);
+  hash.update(llvm::join(kCompiler, " "));
   hash.update(contents(include + "/emulation.h"));
   hash.update(contents(include + "/portable.h"));
   std::string stem = std::string(FATHOM_EMULATION_DIR) + "/" +

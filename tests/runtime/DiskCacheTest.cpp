@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
@@ -52,6 +53,29 @@ TEST_F(Cache, KeepsEntriesForTheUserAlone) {
   ASSERT_EQ(stat(dir.c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0700u);
   EXPECT_EQ(c.size().first, 1);
+}
+
+TEST_F(Cache, IsListedAndCleared) {
+  DiskCache c(dir, kLarge);
+  EXPECT_TRUE(c.list().empty());
+  for (int n = 1; n < 4; ++n) {
+    c.store(key(n), entry(n));
+    timespec times[2] = {{1000 + n, 0}, {1000 + n, 0}};
+    utimensat(AT_FDCWD, (dir / "v1" / key(n)).c_str(), times, 0);
+  }
+  fs::create_directory(dir / "v1" / "tmp-1");
+  std::ofstream(dir / "v1" / "tmp-1" / "meta.json") << "{}";
+  fs::remove(dir / "v1" / key(2) / "object.o"); // no whole entry
+  auto list = c.list();
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].key, key(3)); // the last used first
+  EXPECT_EQ(list[0].used, 1003);
+  EXPECT_EQ(list[0].meta, entry(3).meta);
+  EXPECT_GT(list[0].bytes, 1000);
+  c.clear();
+  EXPECT_TRUE(c.list().empty());
+  c.store(key(1), entry(1));
+  EXPECT_TRUE(c.load(key(1)));
 }
 
 TEST_F(Cache, HarmedEntriesAreDropped) {
@@ -186,6 +210,37 @@ TEST_F(Cache, KilledProcessesHoldNothing) { // CASES B091, B093
                                  std::chrono::hours(2));
   c.store(key(99), entry(1));
   EXPECT_EQ(count("tmp-"), 0);
+}
+
+TEST_F(Cache, KilledManyTimesAmidAStore) { // CASES B093
+  DiskCache c(dir, kLarge);
+  for (int round = 0; round < 100; ++round) {
+    int ready[2];
+    ASSERT_EQ(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+      DiskCache mine(dir, kLarge);
+      (void)!write(ready[1], "x", 1);
+      for (int n = 0;; ++n) { // new entries, old ones, removed ones
+        mine.store(key(n % 8), entry(n, 200000));
+        if (n % 3 == 0)
+          mine.remove(key(n % 5));
+      }
+    }
+    char x;
+    ASSERT_EQ(read(ready[0], &x, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    std::this_thread::sleep_for(std::chrono::microseconds(137 * (round % 50)));
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    for (int n = 0; n < 8; ++n)
+      if (auto e = c.load(key(n)))
+        EXPECT_EQ(e->object, std::string(200000, e->object[0]));
+    c.store(key(9), entry(9));
+    EXPECT_TRUE(c.load(key(9)));
+    c.remove(key(9));
+  }
 }
 
 TEST_F(Cache, WaitsForALockOnlySoLong) { // CASES B093

@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/cuda/Target.h"
 #include "runtime/Compiler.h"
 #include "runtime/Devices.h"
 #include "runtime/Npy.h"
 #include "runtime/Peak.h"
+#include "runtime/Stored.h"
 #include "runtime/cache/KernelCache.h"
 #include "runtime/cpu/CpuRuntime.h"
 #include "runtime/oracle/ReferenceAttention.h"
@@ -52,6 +54,10 @@ EXAMPLES
   On a GPU; what there is:
     fa-run causal.mlir --device cuda:0 --dtype bf16 --backward --verify --bench
     fa-run --list-devices
+
+  Compiled ahead of time, on a machine without a GPU, and run elsewhere:
+    fa-run causal.mlir --dtype bf16 --backward --target sm_90,compute_80 --emit-bundle causal.fab
+    fa-run causal.mlir --dtype bf16 --backward --bundle causal.fab --device cuda
 
   What the cache holds:
     fa-run --cache-list
@@ -124,6 +130,18 @@ struct Options {
            "FATHOM_DEVICE, else the first GPU, else cpu)",
            "NAME");
   cl::opt<bool> listDevices = flag("list-devices", "print the devices and end");
+  cl::list<std::string> targets{
+      "target", cl::CommaSeparated,
+      cl::desc("GPUs to compile for, of which none needs to be there: sm_80, "
+               "sm_90, compute_80, ...; with --compile-only or --emit-bundle"),
+      cl::value_desc("TARGET,..."), cl::cat(category)};
+  cl::opt<bool> compileOnly =
+      flag("compile-only", "compile all pieces for --target and end");
+  cl::opt<std::string> emitBundle =
+      text("emit-bundle", "the same into a file that runs without compiling",
+           "FILE");
+  cl::opt<std::string> bundle =
+      text("bundle", "run the kernels of such a file", "FILE");
   cl::opt<int64_t> threads =
       number("threads", "threads to use (default: all)", 0);
 
@@ -206,8 +224,13 @@ public:
       return fail(
           kUsage,
           "expected a file with a fa.variant; fa-run --help has examples");
-    if (Status s = chooseDevice(); !s)
-      return fail(s);
+    bool compiles = o.compileOnly || !o.emitBundle.empty();
+    if (!compiles && !o.targets.empty())
+      return fail(kUsage, "--target: expected --compile-only or --emit-bundle "
+                          "FILE beside it; --device says where to run");
+    if (!compiles)
+      if (Status s = chooseDevice(); !s)
+        return fail(s);
     if (!o.layout.empty() || !o.cuQ.empty()) {
       auto l =
           symbolizeLayout(o.layout.empty() ? "packed" : o.layout.getValue());
@@ -233,6 +256,8 @@ public:
       layout = source->instance()->layout;
     if (Status s = operands(); !s)
       return fail(s);
+    if (compiles)
+      return compileOnly();
     allocate();
     printHead();
     if (reference) {
@@ -240,7 +265,9 @@ public:
         return fail(kFailed, messages(*source));
     } else {
       auto start = std::chrono::steady_clock::now();
-      auto made = instantiate(source, compileOptions(), device);
+      auto made = o.bundle.empty()
+                      ? instantiate(source, compileOptions(), device)
+                      : fromBundle();
       if (!made)
         return fail(made.status());
       instance = *made;
@@ -254,8 +281,11 @@ public:
       double seconds = since(start);
       KernelCache::Stats stats = KernelCache::global().stats();
       fmt::print("{} in {:.0f} ms\n",
-                 stats.disk ? "taken from the cache" : "compiled",
+                 stats.compiled ? "compiled"
+                 : stats.disk   ? "taken from the cache"
+                                : "loaded",
                  1e3 * seconds);
+      warn(*executable);
       if (o.cacheStats)
         printStats();
       cpu::resetCounters();
@@ -313,6 +343,71 @@ private:
     for (const CacheEntry &e : cacheEntries())
       fmt::print("{} {:>6} KiB  {}\n", e.key.substr(0, 12),
                  (e.bytes + 1023) / 1024, e.what);
+  }
+
+  /// Compiles for GPUs that need not be there.
+  int compileOnly() {
+    if (o.targets.empty())
+      return fail(kUsage, "--target is missing: give the GPUs to compile for, "
+                          "for example --target sm_90,compute_80");
+    auto start = std::chrono::steady_clock::now();
+    CompileOptions options = compileOptions();
+    auto made =
+        makeBundle(*source, options, {o.targets.begin(), o.targets.end()});
+    if (!made)
+      return fail(made.status());
+    double seconds = since(start);
+    for (const Bundle::Item &item : made->items) {
+      auto e = fromEntry(item.entry);
+      if (!e)
+        return fail(kFailed, "a compiled piece can't be read back");
+      for (const cuda::Kernel &k : e->program->kernels)
+        fmt::print("{} {} registers, {} + {} bytes of shared memory, {} of "
+                   "spill: {}\n",
+                   k.name, k.resources.registers, k.sharedBytes,
+                   k.resources.staticShared, k.resources.spillStores, e->what);
+      warn(*e);
+    }
+    KernelCache::Stats stats = KernelCache::global().stats();
+    fmt::print("{} pieces in {:.0f} ms: {} compiled, {} from the cache\n",
+               made->items.size(), 1e3 * seconds, stats.compiled, stats.disk);
+    if (o.cacheStats)
+      printStats();
+    if (!o.emitBundle.empty())
+      if (Status s = writeBundle(*made, o.emitBundle); !s)
+        return fail(s);
+    return 0;
+  }
+
+  Result<std::shared_ptr<const Instance>> fromBundle() {
+    auto bundle = readBundle(o.bundle);
+    if (!bundle)
+      return bundle.status();
+    const InstanceOptions want = compileOptions().instance,
+                          &got = bundle->instance;
+    auto say = [&](const std::string &name, const InstanceOptions &i) {
+      return fmt::format("@{} {} {} head dims {}/{} group {}{}{}", name,
+                         fathom::name(i.dtype), stringifyLayout(i.layout).str(),
+                         i.headDim, i.headDimV, i.group,
+                         i.gradients ? "" : " without gradients",
+                         i.lseGradient ? " with a gradient of lse" : "");
+    };
+    std::string wants = say(source->info().name, want),
+                has = say(bundle->variant.name, got);
+    if (wants != has)
+      return Status(
+          ErrorCode::invalid_argument,
+          fmt::format("--bundle: expected kernels of {}, got {}", wants, has));
+    return instantiate(std::move(*bundle), device);
+  }
+
+  /// What in the kernels costs speed and should not be there.
+  static void warn(const Executable &e) {
+    if (!e.program)
+      return;
+    for (const cuda::Kernel &k : e.program->kernels)
+      for (const std::string &w : cuda::warnings(k))
+        fmt::print(stderr, "fa-run: warning: kernel {}: {}\n", k.name, w);
   }
 
   /// --device, or FATHOM_DEVICE, or a GPU if one can be used, or the CPU.

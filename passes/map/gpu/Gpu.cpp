@@ -1,0 +1,154 @@
+//===- Gpu.cpp - what the fa_gpu passes share -------------------------------===//
+
+#include "passes/map/gpu/Gpu.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/IR/Matchers.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace fathom;
+using namespace fathom::gpu;
+
+bool gpu::isElementwise(Operation *op) {
+  return op->getNumResults() == 1 && isTile(op->getResult(0)) &&
+         (op->hasTrait<OpTrait::Elementwise>() || isa<arith::SelectOp>(op));
+}
+
+ThreadLayoutAttr gpu::standardLayout(MLIRContext *ctx, ArrayRef<int64_t> shape,
+                                     int64_t numWarps) {
+  int64_t along = std::gcd(numWarps, shape[0] / 16);
+  if (shape.size() == 1)
+    return ThreadLayoutAttr::getMma(ctx, shape[0], 8, along, numWarps / along)
+        .sliced(1);
+  return ThreadLayoutAttr::getMma(ctx, shape[0], shape[1], along,
+                                  numWarps / along);
+}
+
+/// True if the ops that make `v` may be repeated: few, and of one line.
+static bool isCheap(Value v, int depth = 0) {
+  Operation *op = v.getDefiningOp();
+  if (!isTile(v))
+    return true;
+  if (!op || depth > 8)
+    return false;
+  if (isa<IotaOp>(op) || op->hasTrait<OpTrait::ConstantLike>())
+    return true;
+  if (auto broadcast = dyn_cast<BroadcastOp>(op))
+    return !isTile(broadcast.getSource());
+  if (tileType(v).getRank() != 1)
+    return false;
+  return isa<LoadOp>(op) ||
+         (isElementwise(op) && llvm::all_of(op->getOperands(), [&](Value o) {
+            return isCheap(o, depth + 1);
+          }));
+}
+
+/// Makes cheap `v` again in `layout`, beside where it is made.
+static Value remake(Value v, ThreadLayoutAttr layout) {
+  if (!isTile(v) || layoutOf(v) == layout)
+    return v;
+  Operation *op = v.getDefiningOp();
+  IRMapping map;
+  for (Value o : op->getOperands())
+    map.map(o, remake(o, layout));
+  OpBuilder b(op);
+  Operation *copy = b.clone(*op, map);
+  auto type = withLayout(tileType(v), layout);
+  if (auto constant = dyn_cast<arith::ConstantOp>(copy)) {
+    auto dense = cast<DenseElementsAttr>(constant.getValue());
+    constant.setValueAttr(DenseElementsAttr::get(
+        type, dense.getSplatValue<Attribute>()));
+  }
+  copy->getResult(0).setType(type);
+  return copy->getResult(0);
+}
+
+Value gpu::inLayout(OpBuilder &b, Value v, ThreadLayoutAttr layout) {
+  if (layoutOf(v) == layout)
+    return v;
+  if (isCheap(v))
+    return remake(v, layout);
+  return ConvertOp::create(b, v.getLoc(), withLayout(tileType(v), layout), v);
+}
+
+SharedType gpu::bufferFor(ArrayRef<int64_t> shape, Type element) {
+  int64_t bytes = element.isIndex()
+                      ? 8
+                      : llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
+  int64_t pitch = shape.back();
+  // Lines of an odd number of 16-byte pieces start in different banks.
+  if (shape.size() == 2) {
+    pitch = llvm::alignTo(pitch * bytes, 16) / bytes;
+    if (pitch * bytes / 16 % 2 == 0)
+      pitch += 16 / bytes;
+  }
+  return SharedType::get(element.getContext(), shape, element, pitch,
+                         /*stages=*/1, /*flipped=*/false);
+}
+
+Value gpu::stripViews(Value v, bool &flipped) {
+  while (true) {
+    if (auto flip = v.getDefiningOp<FlipOp>()) {
+      flipped = !flipped;
+      v = flip.getBuffer();
+    } else if (auto stage = v.getDefiningOp<StageOp>()) {
+      v = stage.getBuffer();
+    } else {
+      return v;
+    }
+  }
+}
+
+/// Calls `each` with every op that uses a view of `buffer`.
+static void forUsers(Value buffer, function_ref<void(Operation *)> each) {
+  for (Operation *user : buffer.getUsers()) {
+    if (isa<FlipOp, StageOp>(user))
+      forUsers(user->getResult(0), each);
+    else
+      each(user);
+  }
+}
+
+StoreSharedOp gpu::onlyStore(AllocOp alloc) {
+  StoreSharedOp found;
+  bool other = false;
+  forUsers(alloc.getResult(), [&](Operation *user) {
+    if (auto store = dyn_cast<StoreSharedOp>(user)) {
+      other |= bool(found);
+      found = store;
+    } else {
+      other |= !isa<LoadSharedOp, MmaOp>(user);
+    }
+  });
+  return other ? StoreSharedOp() : found;
+}
+
+void gpu::eraseDead(KernelOp kernel) {
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    SmallVector<Operation *> dead;
+    kernel->walk<WalkOrder::PostOrder, ReverseIterator>(
+        [&](Operation *op) {
+          if (isa<AllocOp>(op)) {
+            SmallVector<Operation *> users;
+            bool read = false;
+            forUsers(op->getResult(0), [&](Operation *user) {
+              read |= !isa<StoreSharedOp>(user);
+              users.push_back(user);
+            });
+            if (!read)
+              for (Operation *user : users)
+                user->erase();
+            changed |= !read && !users.empty();
+          }
+          if (isOpTriviallyDead(op)) {
+            op->erase();
+            changed = true;
+          }
+        });
+  }
+}

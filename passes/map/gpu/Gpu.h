@@ -1,0 +1,47 @@
+//===- Gpu.h - what the fa_gpu passes share ---------------------*- C++ -*-===//
+
+#ifndef FATHOM_PASSES_MAP_GPU_GPU_H
+#define FATHOM_PASSES_MAP_GPU_GPU_H
+
+#include "dialect/gpu/GpuDialect.h"
+
+namespace fathom::gpu {
+
+inline mlir::RankedTensorType tileType(mlir::Value v) {
+  return mlir::cast<mlir::RankedTensorType>(v.getType());
+}
+inline bool isTile(mlir::Value v) {
+  return mlir::isa<mlir::RankedTensorType>(v.getType());
+}
+
+/// True for ops that map entry by entry on tiles: arith and math.
+bool isElementwise(mlir::Operation *op);
+
+/// The layouts that `fa-map-to-gpu` gives tiles in a kernel of `numWarps`
+/// warps. Rank 2: accumulators of products, as many warps along the rows as
+/// fit. Rank 1: one entry per row of such a tile.
+ThreadLayoutAttr standardLayout(mlir::MLIRContext *ctx,
+                                llvm::ArrayRef<int64_t> shape,
+                                int64_t numWarps);
+
+/// `v` in `layout`: itself, or computed again there if that is cheap (places,
+/// constants, loads of lines and what follows from them), or converted.
+mlir::Value inLayout(mlir::OpBuilder &b, mlir::Value v,
+                     ThreadLayoutAttr layout);
+
+/// The type of a buffer that holds a tile of `shape` without bank conflicts
+/// for the loads of tensor-core products.
+SharedType bufferFor(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+
+/// The buffer that `v` is a view of; `flipped` is toggled for each fa_gpu.flip.
+mlir::Value stripViews(mlir::Value v, bool &flipped);
+
+/// The only op that writes `alloc`, if it is a store of a tile; else null.
+StoreSharedOp onlyStore(AllocOp alloc);
+
+/// Erases ops whose results nobody needs, and buffers that nobody reads.
+void eraseDead(KernelOp kernel);
+
+} // namespace fathom::gpu
+
+#endif // FATHOM_PASSES_MAP_GPU_GPU_H
