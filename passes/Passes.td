@@ -512,6 +512,43 @@ def MapToGpuPass : Pass<"fa-map-to-gpu", "::mlir::ModuleOp"> {
   ];
 }
 
+def GpuOrientTilesPass : Pass<"fa-gpu-orient-tiles", "::mlir::ModuleOp"> {
+  let summary = "compute products transposed where that keeps tiles in registers";
+  let description = [{
+    Optional. `a b` may be computed as `(b^T a^T)^T`: then its result lies in
+    registers as the first factor of a later `result^T c` needs it. Which
+    products are turned is weighed for the kernel as a whole, by what must go
+    through shared memory, be reduced across warps or stored across lines.
+
+    ```mlir
+    // before
+    %s = fa_gpu.mma %q, %kt, %zero : ..., tensor<64x128xf32, #layout>
+    // after
+    %st = fa_gpu.mma %k, %qt, %zerot : ..., tensor<128x64xf32, #layout1>
+    %s = fa.transpose %st : tensor<128x64xf32, #layout1> -> tensor<64x128xf32, #transposed_layout1>
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuForwardFragmentsPass : Pass<"fa-gpu-forward-fragments", "::mlir::ModuleOp"> {
+  let summary = "first factors of products straight from the registers of a result";
+  let description = [{
+    Optional. Where the first factor of a product was stored to shared memory
+    from registers that lie as the product needs them, the product takes those;
+    the buffer goes if nobody else reads it.
+
+    ```mlir
+    // before
+    fa_gpu.store_shared %p, %buf : tensor<64x64xbf16, #layout>, !fa_gpu.shared<64x64xbf16, pitch = 72>
+    %o = fa_gpu.mma %buf, %v, %acc : !fa_gpu.shared<64x64xbf16, pitch = 72>, ...
+    // after
+    %o = fa_gpu.mma %p, %v, %acc : tensor<64x64xbf16, #layout>, ...
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // For tests
 //===----------------------------------------------------------------------===//
