@@ -599,6 +599,68 @@ def TestMutatePass : Pass<"fa-test-mutate", "::mlir::ModuleOp"> {
 // map stage for GPUs: shared memory
 //===----------------------------------------------------------------------===//
 
+def GpuCopyAsyncPass : Pass<"fa-gpu-copy-async", "::mlir::ModuleOp"> {
+  let summary = "Copy tiles from global to shared memory without registers between (optional)";
+  let description = [{
+    For a load that is only stored to shared memory, in lines as they lie in the
+    array. Pieces of 16, 8 or 4 bytes: the alignment of the array must allow
+    them, and the limit of the last dim must not cut one.
+
+    Before:
+    ```mlir
+    %t = fa.load %K[%b, %h, %j, %c0] below(%sk, %c128) : ... -> tensor<64x128xbf16, #l>
+    fa_gpu.store_shared %t, %buf : ...
+    ```
+    After:
+    ```mlir
+    fa_gpu.copy_async %K[%b, %h, %j, %c0] below(%sk, %c128) to %buf vector 16 : ...
+    fa_gpu.commit
+    fa_gpu.wait 0
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
+  let summary = "Issue the copies of innermost loops some iterations ahead (optional)";
+  let description = [{
+    For a copy that is issued in every iteration, to a buffer that only the
+    loop uses, from a place that follows from the loop's variable. The buffer
+    gets `stages` stages; the loop carries the number of its own. A copy of an
+    iteration that would not run is not issued; its group is closed empty.
+
+    Before:
+    ```mlir
+    scf.for %j = %c0 to %n step %c64 {
+      fa_gpu.copy_async %K[%j, %c0] below(%n, %c128) to %buf vector 16 : ...
+      fa_gpu.commit
+      fa_gpu.wait 0
+      ... %buf ...
+    }
+    ```
+    After, with `stages=2`:
+    ```mlir
+    %more = arith.cmpi slt, %c0, %n : index
+    scf.if %more { fa_gpu.copy_async %K[%c0, %c0] ... to (stage 0 of %ring) ... }
+    fa_gpu.commit
+    scf.for %j = %c0 to %n step %c64 iter_args(%s = %c0) -> (index) {
+      fa_gpu.wait 0
+      %ahead = arith.addi %j, %c64 : index
+      scf.if (%ahead < %n) { fa_gpu.copy_async %K[%ahead, %c0] ... to (the next stage) ... }
+      fa_gpu.commit
+      ... (stage %s of %ring) ...
+      scf.yield (%s + 1, or 0)
+    }
+    fa_gpu.wait 0
+    ```
+  }];
+  let options = [Option<"stages", "stages", "int64_t", "2",
+                        "stages of a buffer; 1 leaves loops as they are">];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
 def GpuLowerConvertsPass : Pass<"fa-gpu-lower-converts", "::mlir::ModuleOp"> {
   let summary = "Take tiles to other threads by way of shared memory (required)";
   let description = [{

@@ -86,39 +86,33 @@ struct GpuAssignSharedMemoryPass
                                                Numbering &numbers) {
     SmallVector<Operation *> accesses;
     collect(alloc.getResult(), accesses);
-    Block *block = alloc->getBlock();
-    while (true) {
-      Operation *first = nullptr, *last = nullptr;
-      for (Operation *access : accesses) {
-        Operation *op = block->findAncestorOpInBlock(*access);
-        if (!first || op->isBeforeInBlock(first))
-          first = op;
-        if (!last || last->isBeforeInBlock(op))
-          last = op;
-      }
-      std::pair<int64_t, int64_t> range(numbers[first].first,
-                                        numbers[last].second);
-      if (first != last || !first->getNumRegions())
+    llvm::sort(accesses, [&](Operation *a, Operation *b) {
+      return numbers[a].first < numbers[b].first;
+    });
+    bool fills = isFilling(accesses.front());
+    // The range in the innermost block, and in that around the first loop.
+    std::pair<int64_t, int64_t> range, aroundLoops;
+    bool inLoop = false;
+    for (Block *block = alloc->getBlock(); block;) {
+      Operation *first = block->findAncestorOpInBlock(*accesses.front());
+      Operation *last = block->findAncestorOpInBlock(*accesses.back());
+      range = {numbers[first].first, numbers[last].second};
+      if (!inLoop)
+        aroundLoops = range;
+      if (first == accesses.front() && fills)
         return range;
-      Block *inner = nullptr;
+      if (first != last)
+        break;
+      inLoop |= !isa<scf::IfOp>(first);
+      block = nullptr;
       for (Region &region : first->getRegions())
-        for (Block &b : region)
+        for (Block &inner : region)
           if (llvm::all_of(accesses, [&](Operation *op) {
-                return b.findAncestorOpInBlock(*op);
+                return inner.findAncestorOpInBlock(*op);
               }))
-            inner = &b;
-      if (!inner)
-        return range;
-      if (!isa<scf::IfOp>(first)) {
-        Operation *start =
-            *llvm::min_element(accesses, [&](Operation *a, Operation *b) {
-              return numbers[a].first < numbers[b].first;
-            });
-        if (start->getBlock() != inner || !isFilling(start))
-          return range;
-      }
-      block = inner;
+            block = &inner;
     }
+    return aroundLoops;
   }
 
   LogicalResult assign(KernelOp kernel) {
@@ -176,9 +170,10 @@ struct GpuAssignSharedMemoryPass
     }
     if (limit && total > limit)
       return fail(kernel, buffers, total);
-    passed(kernel, "fa-gpu-assign-shared-memory",
-           Twine(total) + " bytes for " + Twine(buffers.size()) +
-               " buffers of " + Twine(sum) + " bytes in all");
+    if (total)
+      passed(kernel, "fa-gpu-assign-shared-memory",
+             Twine(total) + " bytes for " + Twine(buffers.size()) +
+                 " buffers of " + Twine(sum) + " bytes in all");
     return success();
   }
 

@@ -43,9 +43,10 @@ struct GpuPlaceBarriersPass
       int64_t inLoops = llvm::count_if(placed, [](BarrierOp barrier) {
         return bool(barrier->getParentOfType<LoopLikeOpInterface>());
       });
-      passed(kernel, "fa-gpu-place-barriers",
-             Twine(placed.size()) + " barriers, " + Twine(inLoops) +
-                 " of them in loops");
+      if (!placed.empty())
+        passed(kernel, "fa-gpu-place-barriers",
+               Twine(placed.size()) + " barriers, " + Twine(inLoops) +
+                   " of them in loops");
     });
   }
 

@@ -1,0 +1,256 @@
+//===- PipelineLoads.cpp - fa-gpu-pipeline-loads ----------------------------===//
+//
+// Copies that an iteration waits for are issued some iterations earlier, each
+// buffer in as many stages; products run while the next tiles arrive.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/gpu/GpuDialect.h"
+#include "passes/Passes.h"
+#include "passes/nest/Tiles.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace fathom;
+using namespace fathom::gpu;
+
+namespace fathom {
+#define GEN_PASS_DEF_GPUPIPELINELOADSPASS
+#include "passes/Passes.h.inc"
+} // namespace fathom
+
+namespace {
+struct GpuPipelineLoadsPass
+    : public fathom::impl::GpuPipelineLoadsPassBase<GpuPipelineLoadsPass> {
+  using GpuPipelineLoadsPassBase::GpuPipelineLoadsPassBase;
+
+  void runOnOperation() override {
+    if (stages < 2)
+      return;
+    SmallVector<scf::ForOp> loops;
+    getOperation()->walk([&](KernelOp kernel) {
+      kernel.walk([&](scf::ForOp loop) {
+        bool innermost = loop.getBody()
+                             ->walk([](LoopLikeOpInterface) {
+                               return WalkResult::interrupt();
+                             })
+                             .wasInterrupted() == false;
+        if (innermost)
+          loops.push_back(loop);
+      });
+    });
+    for (scf::ForOp loop : loops)
+      pipeline(loop);
+  }
+
+  /// All ops that use `buffer` or a view of it; the views go to `views`.
+  static void collect(Value buffer, SmallVector<Operation *> &accesses,
+                      SmallVector<Operation *> &views) {
+    for (Operation *user : buffer.getUsers()) {
+      if (isa<FlipOp, StageOp>(user)) {
+        views.push_back(user);
+        collect(user->getResult(0), accesses, views);
+      } else {
+        accesses.push_back(user);
+      }
+    }
+  }
+
+  /// The ops of the body of `loop` that `values` are computed by, in order.
+  /// False if these can't be repeated for another iteration.
+  static bool collectSlice(ValueRange values, scf::ForOp loop,
+                           llvm::SetVector<Operation *> &slice) {
+    for (Value v : values) {
+      if (auto arg = dyn_cast<BlockArgument>(v)) {
+        if (arg.getOwner() == loop.getBody() && arg != loop.getInductionVar())
+          return false;
+        continue;
+      }
+      Operation *op = v.getDefiningOp();
+      if (!loop->isProperAncestor(op) || slice.contains(op))
+        continue;
+      if (!isPure(op) || op->getNumRegions() ||
+          !collectSlice(op->getOperands(), loop, slice))
+        return false;
+      slice.insert(op);
+    }
+    return true;
+  }
+
+  /// Why `copy`, directly in the body of `loop`, must stay where it is; empty
+  /// if it may be issued in an earlier iteration.
+  static StringRef whyNot(CopyAsyncOp copy, scf::ForOp loop) {
+    AllocOp alloc = copy.getBuffer().getDefiningOp<AllocOp>();
+    if (!alloc || alloc.getResult().getType().getStages() != 1)
+      return "it writes a part of a buffer";
+    SmallVector<Operation *> accesses, views;
+    collect(alloc.getResult(), accesses, views);
+    for (Operation *op : accesses) {
+      if (!loop->isProperAncestor(op))
+        return "the buffer is used outside the loop";
+      Operation *inBody = loop.getBody()->findAncestorOpInBlock(*op);
+      if (inBody != copy && inBody->isBeforeInBlock(copy))
+        return "the buffer is used before it is filled";
+      if (op != copy && !isa<MmaOp, LoadSharedOp>(op))
+        return "the buffer is written a second time";
+    }
+    llvm::SetVector<Operation *> slice;
+    if (!collectSlice(copy.getIndices(), loop, slice) ||
+        !collectSlice(copy.getLimits(), loop, slice) ||
+        !loop.isDefinedOutsideOfLoop(copy.getSource()))
+      return "its place depends on what the iterations before computed";
+    // Under turns, what other CTAs write arrives at a certain iteration.
+    bool turns = loop.getBody()
+                     ->walk([](Operation *op) {
+                       return isa<WaitTurnOp, ClaimOp>(op)
+                                  ? WalkResult::interrupt()
+                                  : WalkResult::advance();
+                     })
+                     .wasInterrupted();
+    if (isWrittenIn(turns ? loop->getParentOfType<KernelOp>() : loop,
+                    copy.getSource()))
+      return "the array is written meanwhile";
+    return "";
+  }
+
+  void pipeline(scf::ForOp loop) {
+    SmallVector<CopyAsyncOp> copies;
+    bool stay = false;
+    loop.getBody()->walk([&](CopyAsyncOp copy) {
+      StringRef why = copy->getBlock() != loop.getBody()
+                          ? "it is issued on some paths only"
+                          : whyNot(copy, loop);
+      if (why.empty()) {
+        copies.push_back(copy);
+        return;
+      }
+      stay = true;
+      missed(copy, "fa-gpu-pipeline-loads", why);
+    });
+    if (copies.empty())
+      return;
+    passed(loop, "fa-gpu-pipeline-loads",
+           Twine(copies.size()) +
+               (copies.size() == 1 ? " copy issued " : " copies issued ") +
+               Twine(stages - 1) +
+               (stages == 2 ? " iteration ahead" : " iterations ahead"));
+    if (!stay)
+      dropWaits(loop);
+
+    // Each buffer in stages, before the loop.
+    SmallVector<Value> rings;
+    for (CopyAsyncOp copy : copies) {
+      auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
+      SharedType type = alloc.getResult().getType();
+      OpBuilder b(alloc);
+      if (loop->isProperAncestor(alloc))
+        b.setInsertionPoint(loop);
+      rings.push_back(AllocOp::create(
+          b, alloc.getLoc(),
+          SharedType::get(b.getContext(), type.getShape(),
+                          type.getElementType(), type.getPitch(), stages,
+                          /*flipped=*/false),
+          IntegerAttr()));
+    }
+
+    // The first iterations' copies, a group each.
+    TileBuilder b(OpBuilder(loop), loop.getLoc());
+    Value zero = b.index(0), one = b.index(1), last = b.index(stages - 1);
+    for (int64_t s = 0; s < stages - 1; ++s) {
+      Value iv = loop.getLowerBound();
+      if (s)
+        iv = b.add(iv,
+                   s == 1 ? loop.getStep() : b.mul(b.index(s), loop.getStep()));
+      issue(b, loop, copies, rings, iv, b.index(s));
+    }
+
+    // The loop carries the number of its stage.
+    IRRewriter rewriter(loop.getContext());
+    rewriter.setInsertionPoint(loop);
+    auto next = cast<scf::ForOp>(*loop.replaceWithAdditionalYields(
+        rewriter, zero, /*replaceInitOperandUsesInLoop=*/false,
+        [&](OpBuilder &yb, Location loc, ArrayRef<BlockArgument> args) {
+          TileBuilder y(yb, loc);
+          Value up = y.add(args[0], one);
+          Value over =
+              y.make<arith::CmpIOp>(arith::CmpIPredicate::eq, args[0], last);
+          return SmallVector<Value>{y.make<arith::SelectOp>(over, zero, up)};
+        }));
+    loop = next;
+    Value ring = loop.getRegionIterArgs().back();
+    b.setInsertionPointToStart(loop.getBody());
+    b.make<WaitOp>(stages - 2);
+    Value down = b.sub(ring, one);
+    Value first = b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, ring, zero);
+    Value into = b.make<arith::SelectOp>(first, last, down);
+    Value distance = stages == 2 ? loop.getStep() : b.mul(last, loop.getStep());
+    issue(b, loop, copies, rings, b.add(loop.getInductionVar(), distance),
+          into);
+
+    for (auto [copy, whole] : llvm::zip_equal(copies, rings)) {
+      auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
+      Value stage = b.make<StageOp>(alloc.getResult().getType(), whole, ring);
+      replaceViews(b, alloc.getResult(), stage);
+      alloc.erase();
+    }
+    for (CopyAsyncOp copy : copies)
+      copy.erase();
+    // No copy is under way, and what follows can tell.
+    b.setInsertionPointAfter(loop);
+    b.make<WaitOp>(0);
+  }
+
+  /// Issues `copies` of the iteration `iv`, if it is one, into stage `stage`,
+  /// and closes their group.
+  static void issue(TileBuilder &b, scf::ForOp loop,
+                    ArrayRef<CopyAsyncOp> copies, ArrayRef<Value> rings,
+                    Value iv, Value stage) {
+    Value runs =
+        b.make<arith::CmpIOp>(loop.getUnsignedCmp() ? arith::CmpIPredicate::ult
+                                                    : arith::CmpIPredicate::slt,
+                              iv, loop.getUpperBound());
+    auto branch = b.make<scf::IfOp>(runs, /*withElseRegion=*/false);
+    TileBuilder inner(branch.getThenBodyBuilder(), b.loc);
+    IRMapping map;
+    map.map(loop.getInductionVar(), iv);
+    for (auto [copy, ring] : llvm::zip_equal(copies, rings)) {
+      llvm::SetVector<Operation *> slice;
+      collectSlice(CopyAsyncOp(copy).getIndices(), loop, slice);
+      collectSlice(CopyAsyncOp(copy).getLimits(), loop, slice);
+      for (Operation *op : slice)
+        if (!map.contains(op->getResult(0)))
+          inner.clone(*op, map);
+      map.map(CopyAsyncOp(copy).getBuffer(),
+              inner.make<StageOp>(CopyAsyncOp(copy).getBuffer().getType(), ring,
+                                  stage));
+      inner.clone(*copy, map);
+    }
+    b.make<CommitOp>();
+  }
+
+  /// Replaces `from` by `to` in views and accesses.
+  static void replaceViews(TileBuilder &b, Value from, Value to) {
+    for (Operation *user : llvm::make_early_inc_range(from.getUsers())) {
+      if (auto flip = dyn_cast<FlipOp>(user)) {
+        replaceViews(b, flip.getResult(), b.make<FlipOp>(flip.getType(), to));
+        flip.erase();
+      } else {
+        user->replaceUsesOfWith(from, to);
+      }
+    }
+  }
+
+  /// Erases the commits and waits of `loop`, where all copies that are issued
+  /// in it leave: the wait at its start is for what was issued before it too.
+  static void dropWaits(scf::ForOp loop) {
+    SmallVector<Operation *> ops;
+    loop.getBody()->walk([&](Operation *op) {
+      if (isa<CommitOp, WaitOp>(op))
+        ops.push_back(op);
+    });
+    for (Operation *op : ops)
+      op->erase();
+  }
+};
+} // namespace
