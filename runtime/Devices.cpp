@@ -52,7 +52,7 @@ Result<Tensor> allocate(Device device, DType dtype, Dims shape, void *stream) {
 Status copy(const Tensor &from, const Tensor &to) {
   if (!from.device.isHost() || !to.device.isHost())
     return noGpu();
-  std::memcpy(to.data, from.data, from.size() * byteSize(from.dtype));
+  std::memmove(to.data, from.data, from.size() * byteSize(from.dtype));
   return {};
 }
 

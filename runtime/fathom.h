@@ -127,6 +127,12 @@ struct DeviceList {
 };
 DeviceList listDevices();
 
+/// A C-order copy of a tensor on `device` ("cpu", "cuda:0"), from wherever it
+/// is; for programs that don't know CUDA. Waits for the work in `stream`, and
+/// for the copy.
+Result<Array> copyTo(const std::string &device, const TensorRef &tensor,
+                     void *stream = nullptr);
+
 //===----------------------------------------------------------------------===//
 // The cache of compiled kernels
 //===----------------------------------------------------------------------===//

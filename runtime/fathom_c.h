@@ -73,6 +73,12 @@ fathom_status fathom_device(int32_t index, fathom_device_info *info);
 /// Why there is no GPU; empty if there is one.
 const char *fathom_device_note(void);
 
+/// Copies between the CPU and a GPU, or on one of them; types and sizes must
+/// agree, both tensors must be in C order. Waits for the work in the call's
+/// stream, and for the copy.
+fathom_status fathom_copy(const DLTensor *from, const DLTensor *to,
+                          const struct fathom_call *call);
+
 typedef struct fathom_cache_info {
   size_t size;
   int64_t memory, disk, compiled; ///< where this process's kernels came from
