@@ -121,7 +121,7 @@ fathom_status fathom_device(int32_t index, fathom_device_info *info) {
 }
 
 fathom_status fathom_copy(const DLTensor *from, const DLTensor *to,
-                          const fathom_call *call) {
+                          void *stream) {
   auto source = fromDLPack("from", ref(from));
   auto target = fromDLPack("to", ref(to));
   if (!source || !target)
@@ -136,7 +136,7 @@ fathom_status fathom_copy(const DLTensor *from, const DLTensor *to,
                          "operand '" + std::string(name) +
                              "': expected a tensor in C order, got strides"));
   for (const Tensor *t : {&*source, &*target})
-    if (Status s = synchronize(t->device, toCall(call).stream); !s)
+    if (Status s = synchronize(t->device, stream); !s)
       return fail(s);
   Status s = copy(*source, *target);
   return s ? FATHOM_OK : fail(s);

@@ -120,7 +120,8 @@ struct DeviceInfo {
   int64_t memory = 0; ///< bytes; 0 for the CPU
 };
 
-/// The CPU, then the GPUs; `note` says why there are none.
+/// The CPU, then the GPUs; `note` says why there are none, or why one can't be
+/// used or compiled for.
 struct DeviceList {
   std::vector<DeviceInfo> devices;
   std::string note;
