@@ -512,6 +512,43 @@ def MapToGpuPass : Pass<"fa-map-to-gpu", "::mlir::ModuleOp"> {
   ];
 }
 
+def GpuOrientTilesPass : Pass<"fa-gpu-orient-tiles", "::mlir::ModuleOp"> {
+  let summary = "compute products transposed where that keeps tiles in registers";
+  let description = [{
+    Optional. `a b` may be computed as `(b^T a^T)^T`: then its result lies in
+    registers as the first factor of a later `result^T c` needs it. Which
+    products are turned is weighed for the kernel as a whole, by what must go
+    through shared memory, be reduced across warps or stored across lines.
+
+    ```mlir
+    // before
+    %s = fa_gpu.mma %q, %kt, %zero : ..., tensor<64x128xf32, #layout>
+    // after
+    %st = fa_gpu.mma %k, %qt, %zerot : ..., tensor<128x64xf32, #layout1>
+    %s = fa.transpose %st : tensor<128x64xf32, #layout1> -> tensor<64x128xf32, #transposed_layout1>
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuForwardFragmentsPass : Pass<"fa-gpu-forward-fragments", "::mlir::ModuleOp"> {
+  let summary = "first factors of products straight from the registers of a result";
+  let description = [{
+    Optional. Where the first factor of a product was stored to shared memory
+    from registers that lie as the product needs them, the product takes those;
+    the buffer goes if nobody else reads it.
+
+    ```mlir
+    // before
+    fa_gpu.store_shared %p, %buf : tensor<64x64xbf16, #layout>, !fa_gpu.shared<64x64xbf16, pitch = 72>
+    %o = fa_gpu.mma %buf, %v, %acc : !fa_gpu.shared<64x64xbf16, pitch = 72>, ...
+    // after
+    %o = fa_gpu.mma %p, %v, %acc : tensor<64x64xbf16, #layout>, ...
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // For tests
 //===----------------------------------------------------------------------===//
@@ -556,6 +593,84 @@ def TestMutatePass : Pass<"fa-test-mutate", "::mlir::ModuleOp"> {
   let options = [Option<"kind", "kind", "std::string", [{"halve-p"}],
                         "halve-p, add-term, swap-operands or reorder">];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// map stage for GPUs: shared memory
+//===----------------------------------------------------------------------===//
+
+def GpuLowerConvertsPass : Pass<"fa-gpu-lower-converts", "::mlir::ModuleOp"> {
+  let summary = "Take tiles to other threads by way of shared memory (required)";
+  let description = [{
+    Lines of the buffer run as the pieces of the tile that a thread holds, and
+    are 16 bytes longer than these need. A convert between equal layouts goes.
+
+    Before:
+    ```mlir
+    %u = fa_gpu.convert %t : tensor<64x64xf32, #a> -> tensor<64x64xf32, #b>
+    ```
+    After:
+    ```mlir
+    %s = fa_gpu.alloc : !fa_gpu.shared<64x64xf32, pitch = 68>
+    fa_gpu.store_shared %t, %s : ...
+    %u = fa_gpu.load_shared %s : ... -> tensor<64x64xf32, #b>
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuPlaceBarriersPass : Pass<"fa-gpu-place-barriers", "::mlir::ModuleOp"> {
+  let summary = "Put barriers where threads must wait for each other (required)";
+  let description = [{
+    Before it, program order is the meaning. Between two accesses of a buffer,
+    one of them a write, there is a barrier afterwards, on every path, also
+    from one iteration to the next; likewise for global memory that a thread
+    touches after another of its CTA. Barriers that are there count. A copy
+    writes its buffer until a wait that covers it; what it wrote is there after
+    a barrier after that. Stages of a buffer whose numbers differ by a constant
+    modulo their count are told apart.
+
+    Before:
+    ```mlir
+    scf.for ... {
+      fa_gpu.store_shared %t, %s : ...
+      %u = fa_gpu.load_shared %s : ...
+    }
+    ```
+    After:
+    ```mlir
+    scf.for ... {
+      fa_gpu.barrier
+      fa_gpu.store_shared %t, %s : ...
+      fa_gpu.barrier
+      %u = fa_gpu.load_shared %s : ...
+    }
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuAssignSharedMemoryPass
+    : Pass<"fa-gpu-assign-shared-memory", "::mlir::ModuleOp"> {
+  let summary = "Give buffers their places in shared memory (required, the last)";
+  let description = [{
+    Offsets are multiples of 16 bytes, of 128 for buffers of rank 2. Buffers
+    share bytes where neither is needed while the other is in use and a barrier
+    stands between. What a buffer holds is not needed after the iteration that
+    its alloc stands in. Fails if a kernel needs more than `limit`.
+
+    Before:
+    ```mlir
+    %s = fa_gpu.alloc : !fa_gpu.shared<64x64xf32, pitch = 68>
+    ```
+    After:
+    ```mlir
+    %s = fa_gpu.alloc at 1024 : !fa_gpu.shared<64x64xf32, pitch = 68>
+    ```
+  }];
+  let options = [Option<"limit", "limit", "int64_t", "0",
+                        "bytes of shared memory a CTA may have; 0: any number">];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
 #endif // FATHOM_PASSES_PASSES_TD

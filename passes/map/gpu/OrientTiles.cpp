@@ -1,0 +1,355 @@
+//===- OrientTiles.cpp - fa-gpu-orient-tiles --------------------------------===//
+//
+// A product of tensor cores may be computed as it stands or transposed: a b, or
+// (b^T a^T)^T. The registers of a result can be the first factor of another
+// product as they are, if warps own its whole lines; so which way each product
+// is computed decides which tiles never leave the registers. Tiles that must
+// be laid out the same way form a group; the pass weighs the ways of all groups
+// of a kernel against each other.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/map/gpu/Gpu.h"
+#include "passes/nest/Tiles.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace fathom {
+#define GEN_PASS_DEF_GPUORIENTTILESPASS
+#include "passes/Passes.h.inc"
+} // namespace fathom
+
+using namespace mlir;
+using namespace fathom;
+using namespace fathom::gpu;
+
+namespace {
+constexpr StringLiteral kName = "fa-gpu-orient-tiles";
+
+/// More groups than this are left as they are.
+constexpr unsigned kMaxGroups = 12;
+
+class Orientation {
+public:
+  Orientation(KernelOp kernel) : kernel(kernel) { collect(); }
+  void choose();
+  bool apply();
+
+private:
+  void collect();
+  unsigned find(unsigned n, bool &flipped) const;
+  unsigned node(Value v);
+  void tie(Value a, Value b, bool flipped = false);
+  bool isFlipped(Value v) const;
+  double cost();
+
+  KernelOp kernel;
+  DenseMap<Value, unsigned> ids;
+  SmallVector<std::pair<unsigned, bool>> parents; // and whether transposed to it
+  SmallVector<unsigned> groups;                   // roots
+  SmallVector<bool> flips;                        // by node; roots matter
+};
+
+bool isMatrix(Value v) { return isTile(v) && tileType(v).getRank() == 2; }
+
+/// Tiles that can be made either way at no cost.
+bool isFree(Value v) {
+  Operation *op = v.getDefiningOp();
+  if (!op)
+    return false;
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return true;
+  auto broadcast = dyn_cast<BroadcastOp>(op);
+  return broadcast && !isTile(broadcast.getSource());
+}
+
+unsigned Orientation::find(unsigned n, bool &flipped) const {
+  while (parents[n].first != n) {
+    flipped ^= parents[n].second;
+    n = parents[n].first;
+  }
+  return n;
+}
+
+unsigned Orientation::node(Value v) {
+  auto [it, fresh] = ids.try_emplace(v, parents.size());
+  if (fresh) {
+    parents.push_back({it->second, false});
+    flips.push_back(false);
+  }
+  return it->second;
+}
+
+void Orientation::tie(Value a, Value b, bool flipped) {
+  if (isFree(a) || isFree(b))
+    return;
+  unsigned ra = find(node(a), flipped), rb = find(node(b), flipped);
+  if (ra != rb)
+    parents[ra] = {rb, flipped};
+}
+
+bool Orientation::isFlipped(Value v) const {
+  auto it = ids.find(v);
+  if (it == ids.end())
+    return false;
+  bool flipped = false;
+  unsigned root = find(it->second, flipped);
+  return flips[root] ^ flipped;
+}
+
+void Orientation::collect() {
+  kernel.walk([&](Operation *op) {
+    if (auto mma = dyn_cast<MmaOp>(op)) {
+      node(mma.getResult());
+      tie(mma.getAcc(), mma.getResult());
+    } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
+      // The relabeled tile has the other layout of its shape: not flipped if
+      // its operand is.
+      tie(transpose.getResult(), transpose.getTile(), /*flipped=*/true);
+    } else if (isElementwise(op) && isMatrix(op->getResult(0))) {
+      for (Value v : op->getOperands())
+        if (isMatrix(v))
+          tie(v, op->getResult(0));
+    } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      for (auto [init, arg, yielded, result] : llvm::zip_equal(
+               loop.getInitArgs(), loop.getRegionIterArgs(),
+               loop.getYieldedValues(), loop.getResults())) {
+        if (!isMatrix(arg))
+          continue;
+        tie(init, arg);
+        tie(yielded, arg);
+        tie(result, arg);
+      }
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      for (unsigned i = 0; i < branch.getNumResults(); ++i)
+        if (isMatrix(branch.getResult(i))) {
+          tie(branch.thenYield().getOperand(i), branch.getResult(i));
+          tie(branch.elseYield().getOperand(i), branch.getResult(i));
+        }
+    }
+  });
+  llvm::SmallSetVector<unsigned, 8> roots;
+  kernel.walk([&](MmaOp mma) {
+    bool flipped = false;
+    roots.insert(find(ids.lookup(mma.getResult()), flipped));
+  });
+  groups.assign(roots.begin(), roots.end());
+}
+
+/// The tile that a factor in shared memory is stored from, if there is one;
+/// `flipped` says whether the factor is its transpose.
+Value sourceOf(Value factor, bool &flipped) {
+  auto alloc = stripViews(factor, flipped).getDefiningOp<AllocOp>();
+  StoreSharedOp store = alloc ? onlyStore(alloc) : StoreSharedOp();
+  return store ? store.getTile() : Value();
+}
+
+/// Entries moved through shared memory or scattered over lines, weighted by
+/// how often.
+double Orientation::cost() {
+  double sum = 0;
+  int64_t warps = kernel.getNumWarps();
+  auto weight = [](Operation *op) {
+    double w = 1;
+    for (auto loop = op->getParentOfType<scf::ForOp>(); loop;
+         loop = loop->getParentOfType<scf::ForOp>())
+      w *= 16;
+    return w;
+  };
+  auto entries = [](Value v) { return double(tileType(v).getNumElements()); };
+  kernel.walk([&](Operation *op) {
+    if (auto mma = dyn_cast<MmaOp>(op)) {
+      RankedTensorType type = tileType(mma.getResult());
+      bool flip = isFlipped(mma.getResult());
+      // The first factor of what is computed, and its lines.
+      Value first = flip ? mma.getB() : mma.getA();
+      int64_t lines = type.getDimSize(flip ? 1 : 0);
+      bool transposed = flip;
+      Value source;
+      if (isa<SharedType>(first.getType()))
+        source = sourceOf(first, transposed);
+      bool computed = source && !source.getDefiningOp<LoadOp>();
+      bool inRegisters = computed && isFlipped(source) == transposed &&
+                         lines / 16 % warps == 0;
+      if (inRegisters)
+        return;
+      // Read by all warps that share its lines.
+      auto shape = cast<SharedType>(first.getType()).getShape();
+      sum += weight(op) * shape[0] * shape[1] * (computed ? 2 : 1);
+    } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
+      // Past a conversion stands the layout that the reduction needs.
+      Value tile = reduce.getTile();
+      if (auto convert = tile.getDefiningOp<ConvertOp>())
+        tile = convert.getTile();
+      if (isMatrix(tile) && isFlipped(tile) == (reduce.getDim() == 1))
+        sum += weight(op) * entries(tile) * 4;
+    } else if (auto store = dyn_cast<StoreOp>(op)) {
+      if (isMatrix(store.getTile()) && isFlipped(store.getTile()))
+        sum += weight(op) * entries(store.getTile()) * 4;
+    } else if (auto acc = dyn_cast<AccumulateOp>(op)) {
+      if (isMatrix(acc.getTile()) && isFlipped(acc.getTile()))
+        sum += weight(op) * entries(acc.getTile()) * 4;
+    } else if (auto load = dyn_cast<LoadOp>(op)) {
+      if (isMatrix(load.getTile()) && isFlipped(load.getTile()))
+        sum += weight(op) * entries(load.getTile()) * 4;
+    }
+  });
+  return sum;
+}
+
+void Orientation::choose() {
+  if (groups.size() > kMaxGroups)
+    return missed(kernel, kName, "too many groups of tiles to weigh");
+  double best = cost();
+  unsigned bestFlips = 0;
+  for (unsigned n = 1; n < 1u << groups.size(); ++n) {
+    for (auto [i, root] : llvm::enumerate(groups))
+      flips[root] = n >> i & 1;
+    if (double c = cost(); c < best) {
+      best = c;
+      bestFlips = n;
+    }
+  }
+  for (auto [i, root] : llvm::enumerate(groups))
+    flips[root] = bestFlips >> i & 1;
+}
+
+/// Gives flipped tiles their layout and mends what is around them.
+bool Orientation::apply() {
+  MLIRContext *ctx = kernel.getContext();
+  int64_t warps = kernel.getNumWarps();
+  bool any = false;
+  auto flippedLayout = [&](Value v) {
+    SmallVector<int64_t> shape(llvm::reverse(tileType(v).getShape()));
+    return standardLayout(ctx, shape, warps).transposed();
+  };
+  // A relabeled tile takes its layout from its operand.
+  SmallVector<Value> flipped;
+  for (auto &[v, id] : ids)
+    if (isFlipped(v))
+      flipped.push_back(v);
+  if (flipped.empty())
+    return false;
+  for (Value v : flipped)
+    v.setType(withLayout(tileType(v), flippedLayout(v)));
+  kernel.walk([&](Operation *op) {
+    OpBuilder b(op);
+    Location loc = op->getLoc();
+    if (auto transpose = dyn_cast<TransposeOp>(op)) {
+      auto want = layoutOf(transpose.getTile()).transposed();
+      transpose.getResult().setType(withLayout(tileType(transpose), want));
+    } else if (auto mma = dyn_cast<MmaOp>(op)) {
+      if (!isFlipped(mma.getResult()))
+        return;
+      any = true;
+      auto flip = [&](Value v) -> Value {
+        if (auto shared = dyn_cast<SharedType>(v.getType()))
+          return b.createOrFold<FlipOp>(loc, shared.flip(), v);
+        return {};
+      };
+      Value acc = inLayout(b, mma.getAcc(), layoutOf(mma.getResult()));
+      SmallVector<int64_t> shape(llvm::reverse(tileType(acc).getShape()));
+      auto type = RankedTensorType::get(shape, tileType(acc).getElementType(),
+                                        layoutOf(acc).transposed());
+      Value accT = TransposeOp::create(b, loc, type, acc);
+      Value product = MmaOp::create(b, loc, type, flip(mma.getB()),
+                                    flip(mma.getA()), accT);
+      Value back = TransposeOp::create(b, loc, mma.getType(), product);
+      mma.getResult().replaceAllUsesWith(back);
+      op->erase();
+    } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
+      Value tile = reduce.getTile();
+      if (!isTile(reduce.getResult()) || !isMatrix(tile))
+        return;
+      auto want = layoutOf(tile).sliced(reduce.getDim());
+      Value result = reduce.getResult();
+      if (layoutOf(result) == want)
+        return;
+      ThreadLayoutAttr had = layoutOf(result);
+      result.setType(withLayout(tileType(result), want));
+      b.setInsertionPointAfter(op);
+      Value back = ConvertOp::create(
+          b, loc, withLayout(tileType(result), had), result);
+      result.replaceAllUsesExcept(back, back.getDefiningOp());
+    } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+      Value result = broadcast.getResult();
+      if (isTile(broadcast.getSource()) && isMatrix(result))
+        broadcast.getSourceMutable().set(
+            inLayout(b, broadcast.getSource(),
+                     layoutOf(result).sliced(1 - broadcast.getDim())));
+    } else if (auto store = dyn_cast<StoreSharedOp>(op)) {
+      // Lines in memory run as entries do in registers.
+      Value tile = store.getTile();
+      auto alloc = store.getBuffer().getDefiningOp<AllocOp>();
+      if (!isMatrix(tile) || !isFlipped(tile) || !alloc || !onlyStore(alloc))
+        return;
+      SmallVector<int64_t> shape(llvm::reverse(tileType(tile).getShape()));
+      SharedType fresh = bufferFor(shape, tileType(tile).getElementType());
+      b.setInsertionPointAfter(alloc);
+      Value buffer = AllocOp::create(b, loc, fresh, IntegerAttr());
+      Value view = FlipOp::create(b, loc, fresh.flip(), buffer);
+      // Views of it have other types now.
+      SmallVector<std::pair<Value, Value>> work = {{alloc.getResult(), view}};
+      while (!work.empty()) {
+        auto [old, now] = work.pop_back_val();
+        for (OpOperand &use : llvm::make_early_inc_range(old.getUses())) {
+          auto flip = dyn_cast<FlipOp>(use.getOwner());
+          use.set(now);
+          if (!flip)
+            continue;
+          flip.getResult().setType(cast<SharedType>(now.getType()).flip());
+        }
+      }
+    }
+  });
+  // Operands of elementwise ops and carried values that could be made either
+  // way.
+  kernel.walk([&](Operation *op) {
+    OpBuilder b(op);
+    if (isElementwise(op) && isMatrix(op->getResult(0))) {
+      for (OpOperand &use : op->getOpOperands())
+        if (isMatrix(use.get()))
+          use.set(inLayout(b, use.get(), layoutOf(op->getResult(0))));
+    } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      for (auto [init, arg] :
+           llvm::zip_equal(loop.getInitArgsMutable(), loop.getRegionIterArgs()))
+        if (isMatrix(arg))
+          init.set(inLayout(b, init.get(), layoutOf(arg)));
+      OpBuilder y(loop.getBody()->getTerminator());
+      for (auto [yielded, arg] : llvm::zip_equal(
+               *loop.getYieldedValuesMutable(), loop.getRegionIterArgs()))
+        if (isMatrix(arg))
+          yielded.set(inLayout(y, yielded.get(), layoutOf(arg)));
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      for (scf::YieldOp yield : {branch.thenYield(), branch.elseYield()})
+        if (yield) {
+          OpBuilder y(yield);
+          for (OpOperand &use : yield->getOpOperands())
+            if (isMatrix(use.get()))
+              use.set(inLayout(
+                  y, use.get(),
+                  layoutOf(branch.getResult(use.getOperandNumber()))));
+        }
+    }
+  });
+  return any;
+}
+
+struct GpuOrientTiles
+    : public fathom::impl::GpuOrientTilesPassBase<GpuOrientTiles> {
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<KernelOp>()) {
+      Orientation orientation(kernel);
+      orientation.choose();
+      if (orientation.apply())
+        passed(kernel, kName, "products computed transposed");
+      else
+        missed(kernel, kName, "no product is cheaper transposed");
+      eraseDead(kernel);
+    }
+  }
+};
+
+} // namespace
