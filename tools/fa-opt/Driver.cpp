@@ -602,11 +602,8 @@ static LogicalResult drive(StringRef input, StringRef output,
   OwningOpRef<ModuleOp> module = parse(input, sources, context);
   if (!module)
     return failure();
-  // Kernels are past all stages.
-  if (contains<gpu::KernelOp>(*module) && forGpu && !explain && !hasPasses())
-    return emitModule(*module, output);
-  if (!contains<VariantOp>(*module) && !contains<AttentionOp>(*module) &&
-      !contains<NestOp>(*module))
+  if (!contains<VariantOp>(*module) && !contains<gpu::KernelOp>(*module) &&
+      !contains<AttentionOp>(*module) && !contains<NestOp>(*module))
     return error("expected an fa.variant, fa.attention or fa.nest in '" +
                  input + "', got none");
   bool dump = o.dumpDir.getNumOccurrences();
@@ -618,6 +615,9 @@ static LogicalResult drive(StringRef input, StringRef output,
       return failure();
     dump = false;
   }
+  // Kernels are past all stages.
+  if (contains<gpu::KernelOp>(*module) && forGpu)
+    return emitModule(*module, output);
 
   bool nests = contains<NestOp>(*module);
   if (explain) {
