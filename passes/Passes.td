@@ -191,7 +191,10 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
            "sequential, atomic, ordered, split or two_kernel">,
     Option<"dqSplits", "dq-splits", "int64_t", "4", "parts of the keys for dq = split">,
     Option<"deterministic", "deterministic", "bool", "false",
-           "promise bitwise equal results in every run">
+           "promise bitwise equal results in every run">,
+    Option<"gpu", "gpu", "bool", "false", "defaults for a GPU">,
+    Option<"part", "part", "std::string", "",
+           "forward or backward if only that will be kept">
   ];
 }
 
@@ -423,7 +426,11 @@ def PartitionPass : Pass<"fa-partition", "::mlir::ModuleOp"> {
     func.func @f.fwd(q, k, v, o, lse, saved...)
     func.func @f.bwd(q, k, v, o, lse, do, saved..., dq, dk, dv)
     func.func @f.saved(q, k, v) -> (sizes of the saved buffers)
+    ```
+    With `part=forward` @f.bwd is dropped, with `part=backward` all but it.
   }];
+  let options = [Option<"part", "part", "std::string", "",
+                        "forward or backward; empty: both">];
 }
 
 //===----------------------------------------------------------------------===//
@@ -547,6 +554,48 @@ def GpuForwardFragmentsPass : Pass<"fa-gpu-forward-fragments", "::mlir::ModuleOp
     ```
   }];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
+  let summary = "exponentials by the hardware's 2^x, with the scale folded in";
+  let description = [{
+    Optional, for kernels that round to 16 bits. exp(x) becomes 2^(x log2 e); a
+    constant scale of x and a value per row that is taken off it absorb the
+    factor. Scales move behind masks and maxima on the way.
+
+    ```mlir
+    // before
+    %x = arith.mulf %s, %scale
+    %m = fa.reduce max %x dim 1
+    %d = arith.subf %x, %mm           // fa.broadcast %m
+    %p = math.exp %d
+    // after
+    %m0 = fa.reduce max %s dim 1
+    %m = arith.mulf %m0, %scale1
+    %x = arith.mulf %s, %scale_log2e
+    %d = arith.subf %x, %mm           // fa.broadcast (%m * log2 e)
+    %p = math.exp2 %d fastmath<afn>
+    ```
+    Numerics: within 2 ulp of f32 of the exact exponential, times |x|.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def GpuOrderGridPass : Pass<"fa-gpu-order-grid", "::mlir::ModuleOp"> {
+  let summary = "the CTAs with the longest loops start first";
+  let description = [{
+    Optional. Where a kernel's loops grow with the fastest running part of the
+    CTA's number, that part is counted backwards.
+
+    ```mlir
+    // before
+    %n = arith.remui %block, %count : index
+    // after
+    %r = arith.remui %block, %count : index
+    %n = arith.subi %last, %r : index
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 //===----------------------------------------------------------------------===//

@@ -12,21 +12,31 @@ using namespace fathom;
 
 ArrayRef<PipelineStep> fathom::pipelineSteps() {
   static constexpr PipelineStep steps[] = {
-      {"variant", "fa-specialize", true},
-      {"variant", "fa-normalize-variant", true},
-      {"variant", "fa-differentiate", true},
-      {"schedule", "fa-select-schedule", true},
-      {"nest", "fa-tile", true},
-      {"nest", "fa-hoist-d-preprocess", false},
-      {"nest", "fa-fuse-p-recompute", false},
-      {"nest", "fa-fuse-online-softmax", false},
-      {"nest", "fa-fuse-backward-nests", false},
-      {"nest", "fa-place-dq-accumulation", false},
-      {"nest", "fa-classify-mask", false},
-      {"nest", "fa-specialize-masked-blocks", false},
-      {"nest", "fa-count-tiles", false},
-      {"nest", "fa-partition", false},
-      {"map", "fa-map-to-cpu", true},
+      {"variant", "fa-specialize", true, ""},
+      {"variant", "fa-normalize-variant", true, ""},
+      {"variant", "fa-differentiate", true, ""},
+      {"schedule", "fa-select-schedule", true, ""},
+      {"nest", "fa-tile", true, ""},
+      {"nest", "fa-hoist-d-preprocess", false, ""},
+      {"nest", "fa-fuse-p-recompute", false, ""},
+      {"nest", "fa-fuse-online-softmax", false, ""},
+      {"nest", "fa-fuse-backward-nests", false, ""},
+      {"nest", "fa-place-dq-accumulation", false, ""},
+      {"nest", "fa-classify-mask", false, ""},
+      {"nest", "fa-specialize-masked-blocks", false, ""},
+      {"nest", "fa-count-tiles", false, ""},
+      {"nest", "fa-partition", false, ""},
+      {"map", "fa-map-to-cpu", true, "cpu"},
+      {"map", "fa-map-to-gpu", true, "gpu"},
+      {"map", "fa-gpu-orient-tiles", false, "gpu"},
+      {"map", "fa-gpu-forward-fragments", false, "gpu"},
+      // {"map", "fa-gpu-copy-async", false, "gpu"},
+      // {"map", "fa-gpu-pipeline-loads", false, "gpu"},
+      {"map", "fa-gpu-fold-exp2", false, "gpu"},
+      {"map", "fa-gpu-order-grid", false, "gpu"},
+      {"map", "fa-gpu-lower-converts", true, "gpu"},
+      {"map", "fa-gpu-place-barriers", true, "gpu"},
+      {"map", "fa-gpu-assign-shared-memory", true, "gpu"},
   };
   return steps;
 }
@@ -52,8 +62,18 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
       s += " p-policy=" + o.pPolicy;
     if (!o.dqPolicy.empty())
       s += " dq-policy=" + o.dqPolicy;
+    if (o.target != "cpu")
+      s += " gpu=true part=" + o.part;
     return s;
   }
+  if (pass == "fa-partition")
+    return o.part.empty() ? "" : "part=" + o.part;
+  if (pass == "fa-specialize-masked-blocks")
+    return o.target == "cpu" ? "" : "selects-only=true";
+  if (pass == "fa-map-to-gpu")
+    return llvm::formatv("aligned={0} num-warps={1}", o.aligned, o.numWarps);
+  if (pass == "fa-gpu-pipeline-loads")
+    return llvm::formatv("stages={0}", o.stages);
   if (pass == "fa-map-to-cpu")
     return o.mapOptions;
   return "";
@@ -103,6 +123,8 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
     return failure();
   for (size_t i = *start; i < steps.size(); ++i) {
     const PipelineStep &s = steps[i];
+    if (!s.target.empty() && (s.target == "cpu") != (o.target == "cpu"))
+      continue;
     bool within = i < *end;
     bool wanted = within || ((o.map || o.runnable) && s.required);
     if (s.stage == "map")

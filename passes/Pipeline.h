@@ -16,9 +16,10 @@ struct PipelineStep {
   llvm::StringRef stage; ///< variant, schedule, nest or map
   llvm::StringRef pass;  ///< the pass argument, e.g. fa-tile
   bool required;         ///< optional passes may be left out
+  llvm::StringRef target; ///< cpu or gpu if it is for that only
 };
 
-/// All passes, in order.
+/// All passes, in order, those of all targets.
 llvm::ArrayRef<PipelineStep> pipelineSteps();
 
 /// What the caller decides. The runtime fills it from tensors, fa-opt and
@@ -34,6 +35,10 @@ struct PipelineOptions {
   bool backward = true;
   bool lseGrad = true;
   bool captureGrads = true;
+  // Where it will run.
+  std::string target = "cpu"; ///< else a GPU architecture, as sm_90
+  bool aligned = false; ///< GPU: arrays with a static last dim are aligned
+  std::string part;     ///< forward or backward: only that is kept
   // The schedule; 0 and empty take the default.
   int64_t blockM = 0, blockN = 0;
   std::string pPolicy, dqPolicy;
@@ -48,6 +53,8 @@ struct PipelineOptions {
   bool map = true;        ///< end with the map stage
   bool runnable = false;  ///< add required passes that `stopAfter` cut off
   std::string mapOptions; ///< options of fa-map-to-cpu
+  int64_t numWarps = 0;   ///< GPU: warps per CTA; 0: by the registers needed
+  int64_t stages = 2;     ///< GPU: buffers for what loops copy ahead
   /// Passes put in for tests: after `first` runs `second`, as pipeline text.
   std::vector<std::pair<std::string, std::string>> insertAfter;
 };

@@ -575,6 +575,35 @@ Result<MemoryEstimate> Kernel::estimate(const Shape &s) const {
 }
 
 //===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+Result<Array> copyTo(const std::string &deviceName, const TensorRef &tensor,
+                     void *stream) {
+  auto device = parseDevice(deviceName);
+  if (!device)
+    return device.status();
+  auto from = fromDLPack("tensor", tensor);
+  if (!from)
+    return from.status();
+  if (!from->isContiguous()) {
+    if (!from->device.isHost())
+      return invalid("operand 'tensor': expected one in C order to copy from a "
+                     "GPU, got strides");
+    *from = from->to(from->dtype);
+  }
+  auto to = allocate(*device, from->dtype, from->shape, stream);
+  if (!to)
+    return to.status();
+  for (const Tensor *t : {&*from, &*to})
+    if (Status s = synchronize(t->device, stream); !s)
+      return s;
+  if (Status s = fathom::copy(*from, *to); !s)
+    return s;
+  return toArray(*to);
+}
+
+//===----------------------------------------------------------------------===//
 // The cache
 //===----------------------------------------------------------------------===//
 

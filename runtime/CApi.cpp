@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/fathom.h"
+#include "runtime/DLPack.h"
+#include "runtime/Devices.h"
 #include "runtime/fathom_c.h"
 
 #include <algorithm>
@@ -117,6 +118,28 @@ fathom_status fathom_device(int32_t index, fathom_device_info *info) {
   const DeviceInfo &d = deviceList().devices[index];
   hand(info, {0, d.device.c_str(), d.name.c_str(), d.target.c_str(), d.memory});
   return FATHOM_OK;
+}
+
+fathom_status fathom_copy(const DLTensor *from, const DLTensor *to,
+                          void *stream) {
+  auto source = fromDLPack("from", ref(from));
+  auto target = fromDLPack("to", ref(to));
+  if (!source || !target)
+    return fail(source ? target.status() : source.status());
+  if (source->dtype != target->dtype || source->shape != target->shape)
+    return fail(Status(ErrorCode::invalid_argument,
+                       "operand 'to': expected " + source->describe() +
+                           " like 'from', got " + target->describe()));
+  for (auto [name, t] : {std::pair{"from", &*source}, {"to", &*target}})
+    if (!t->isContiguous())
+      return fail(Status(ErrorCode::invalid_argument,
+                         "operand '" + std::string(name) +
+                             "': expected a tensor in C order, got strides"));
+  for (const Tensor *t : {&*source, &*target})
+    if (Status s = synchronize(t->device, stream); !s)
+      return fail(s);
+  Status s = copy(*source, *target);
+  return s ? FATHOM_OK : fail(s);
 }
 
 fathom_status fathom_cache(fathom_cache_info *info) {

@@ -2,6 +2,8 @@
 
 #include "runtime/Stored.h"
 
+#include "runtime/cuda/CudaProgram.h"
+
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -44,8 +46,76 @@ Status link(Executable &e, std::unique_ptr<cpu::CpuExecutable> code) {
   return {};
 }
 
+static DType dtypeOf(cuda::Scalar type) {
+  switch (type) {
+  case cuda::Scalar::i1:
+    return DType::i1;
+  case cuda::Scalar::i8:
+    return DType::i8;
+  case cuda::Scalar::i16:
+    return DType::i16;
+  case cuda::Scalar::i32:
+    return DType::i32;
+  case cuda::Scalar::i64:
+  case cuda::Scalar::index:
+    return DType::i64;
+  case cuda::Scalar::f16:
+    return DType::f16;
+  case cuda::Scalar::bf16:
+    return DType::bf16;
+  case cuda::Scalar::f32:
+    return DType::f32;
+  case cuda::Scalar::f64:
+    return DType::f64;
+  }
+  return DType::f32;
+}
+
+/// A dim of one entry may have any stride, which is never used; kernels for
+/// aligned operands may still count on its being a multiple of 16 bytes.
+static void dropIdleStrides(const cuda::Plan &plan, void **args) {
+  for (const cuda::Argument &a : plan.arguments) {
+    auto *sizes = static_cast<int64_t *>(*args++) + 3;
+    for (int d = 0; d < a.rank; ++d)
+      if (sizes[d] <= 1)
+        sizes[a.rank + d] = d == a.rank - 1;
+  }
+}
+
 Status link(Executable &e, cuda::Program program) {
-  return {ErrorCode::unsupported, "this build of Fathom runs nothing on GPUs"};
+  auto made = cuda::CudaProgram::create(std::move(program));
+  if (!made)
+    return made.status();
+  const cuda::CudaProgram *code = made->get();
+  for (auto &[entry, symbol] : entriesOf(e)) {
+    const cuda::PlanRunner *plan = code->find(symbol);
+    if (!plan)
+      continue;
+    entry->arguments.clear();
+    for (const cuda::Argument &a : plan->plan().arguments)
+      entry->arguments.push_back({dtypeOf(a.type), a.rank});
+    entry->results = plan->plan().results.size();
+    entry->function = [code, plan](void **args, const CallContext &where) {
+      dropIdleStrides(plan->plan(), args);
+      SmallVector<int64_t, 8> results(plan->plan().results.size());
+      Status s = code->run(*plan, cuda::fromDescriptors(plan->plan(), args),
+                           {where.device.gpu,
+                            where.stream,
+                            {where.workspace, where.workspaceBytes}},
+                           results.data());
+      for (size_t n = 0; n < results.size(); ++n)
+        *static_cast<int64_t *>(args[plan->plan().arguments.size() + n]) =
+            results[n];
+      return s;
+    };
+    entry->workspace = [plan](void **args) {
+      return plan->workspaceBytes(cuda::fromDescriptors(plan->plan(), args));
+    };
+  }
+  nameForward(e);
+  e.program = {*made, &code->program()};
+  e.code = std::const_pointer_cast<cuda::CudaProgram>(*made);
+  return {};
 }
 
 std::string toMeta(const Executable &e) {

@@ -120,12 +120,19 @@ struct DeviceInfo {
   int64_t memory = 0; ///< bytes; 0 for the CPU
 };
 
-/// The CPU, then the GPUs; `note` says why there are none.
+/// The CPU, then the GPUs; `note` says why there are none, or why one can't be
+/// used or compiled for.
 struct DeviceList {
   std::vector<DeviceInfo> devices;
   std::string note;
 };
 DeviceList listDevices();
+
+/// A C-order copy of a tensor on `device` ("cpu", "cuda:0"), from wherever it
+/// is; for programs that don't know CUDA. Waits for the work in `stream`, and
+/// for the copy.
+Result<Array> copyTo(const std::string &device, const TensorRef &tensor,
+                     void *stream = nullptr);
 
 //===----------------------------------------------------------------------===//
 // The cache of compiled kernels

@@ -70,8 +70,14 @@ typedef struct fathom_device_info {
 int32_t fathom_device_count(void);
 /// Strings live as long as the library.
 fathom_status fathom_device(int32_t index, fathom_device_info *info);
-/// Why there is no GPU; empty if there is one.
+/// Why there is no GPU, or why one can't be used; empty if all is well.
 const char *fathom_device_note(void);
+
+/// Copies between the CPU and a GPU, or on one of them; types and sizes must
+/// agree, both tensors must be in C order. Waits for the work in `stream`, and
+/// for the copy.
+fathom_status fathom_copy(const DLTensor *from, const DLTensor *to,
+                          void *stream);
 
 typedef struct fathom_cache_info {
   size_t size;

@@ -19,7 +19,7 @@
 #include <atomic>
 #include <dlfcn.h>
 #include <link.h>
-#include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace fathom::cuda {
@@ -392,26 +392,28 @@ llvm::Error compile(Program &program) {
   std::string reason;
   if (!Target::parse(program.target, target, reason))
     return createStringError(reason);
-  llvm::Error errors = llvm::Error::success();
-  std::mutex lock;
+  std::vector<std::string> errors(program.kernels.size());
   std::atomic<size_t> next = 0;
   auto work = [&] {
-    for (size_t i; (i = next++) < program.kernels.size();)
-      if (llvm::Error error = compile(program.kernels[i], target)) {
-        std::lock_guard<std::mutex> guard(lock);
-        errors = llvm::joinErrors(std::move(errors), std::move(error));
-      }
+    for (size_t i; (i = next++) < errors.size();)
+      errors[i] = llvm::toString(compile(program.kernels[i], target));
   };
-  size_t count =
-      std::min<size_t>(program.kernels.size(),
-                       std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < count; ++i)
-    threads.emplace_back(work);
+  size_t count =
+      std::min<size_t>(errors.size(), std::thread::hardware_concurrency());
+  try {
+    while (threads.size() + 1 < count)
+      threads.emplace_back(work);
+  } catch (const std::system_error &) {
+    // The system gives no more threads: those there are do the work.
+  }
   work();
   for (std::thread &t : threads)
     t.join();
-  return errors;
+  llvm::erase_if(errors, [](const std::string &e) { return e.empty(); });
+  if (errors.empty())
+    return llvm::Error::success();
+  return createStringError(llvm::join(errors, "\n"));
 }
 
 } // namespace fathom::cuda

@@ -109,7 +109,7 @@ static int noteNumber(StringRef note) {
 std::vector<std::string> warnings(const Kernel &k) {
   std::vector<std::string> found;
   const Resources &r = k.resources;
-  if (r.spillStores + r.spillLoads > 64)
+  if (std::max(r.spillStores, r.spillLoads) > 64)
     found.push_back(formatv("kernel '{0}' spills: {1} bytes stored, {2} bytes "
                             "loaded a thread, at most 64 are fine",
                             k.name, r.spillStores, r.spillLoads));

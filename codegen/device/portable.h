@@ -55,6 +55,19 @@ FA_DEVICE To bitcast(From x) {
   return __builtin_bit_cast(To, x);
 }
 
+/// What literals cannot say.
+template <class T>
+FA_DEVICE T infinity() {
+  if constexpr (sizeof(T) == 4)
+    return bitcast<T>(0x7f800000u);
+  else
+    return bitcast<T>(0x7ff0000000000000ull);
+}
+template <class T>
+FA_DEVICE T not_a_number() {
+  return infinity<T>() - infinity<T>();
+}
+
 //===----------------------------------------------------------------------===//
 // Integers: named as in arith, total (no result is undefined), wrapping.
 //===----------------------------------------------------------------------===//

@@ -37,8 +37,18 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
         ends[1].emitOpError("expected at most one in a function");
         return signalPassFailure();
       }
+      std::string name = func.getName().str();
       cut(func, ends[0]);
+      drop(name);
     }
+  }
+
+  /// Drops what is not of the part wanted.
+  void drop(const std::string &name) {
+    for (StringRef suffix : {".fwd", ".bwd", ".saved"})
+      if (!part.empty() && (suffix == ".bwd") != (part == "backward"))
+        if (Operation *f = getOperation().lookupSymbol(name + suffix.str()))
+          f->erase();
   }
 
   void cut(func::FuncOp func, ForwardEndOp end) {

@@ -22,10 +22,29 @@ namespace {
 
 /// Tiles that keep S, P and the operands of both products in a first level
 /// cache of 32 to 48 KiB; wide heads take smaller ones.
-ScheduleAttr defaultSchedule(MLIRContext *ctx, int64_t headDim) {
+ScheduleAttr cpuSchedule(MLIRContext *ctx, int64_t headDim) {
   int64_t block = headDim <= 128 ? 64 : 32;
   return ScheduleAttr::get(ctx, block, block, PPolicy::recompute,
                            DQPolicy::ordered, 4,
+                           /*deterministic=*/false, "default");
+}
+
+/// Tiles whose accumulators fill the registers of a CTA and whose operands fit
+/// its shared memory twice. The forward carries O, block_m rows of it; the
+/// backward dK and dV, block_n rows.
+ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
+                         bool forward) {
+  int64_t m, n;
+  if (!dtype.isBF16() && !dtype.isF16())
+    // Products are done entry by entry, from shared memory.
+    m = n = headDim <= 64 ? 64 : headDim <= 256 && !dtype.isF64() ? 32 : 16;
+  else if (forward)
+    m = headDim <= 128 ? 128 : headDim <= 256 ? 64 : 32,
+    n = headDim <= 64 ? 128 : headDim <= 256 ? 64 : 32;
+  else
+    m = headDim <= 64 ? 128 : headDim <= 256 ? 64 : 32,
+    n = headDim <= 128 ? 128 : headDim <= 256 ? 64 : 32;
+  return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
                            /*deterministic=*/false, "default");
 }
 
@@ -57,12 +76,20 @@ struct SelectSchedulePass
         continue;
       }
       AttentionOp op = *ops.begin();
-      ScheduleAttr s =
-          defaultSchedule(ctx, std::max(op.getHeadDimQK(), op.getHeadDimV()));
+      int64_t headDim = std::max(op.getHeadDimQK(), op.getHeadDimV());
+      Type dtype =
+          cast<RankedTensorType>(op.getQ().getType()).getElementType();
+      // A stored P is of one tiling on both sides.
+      bool forward = part == "forward" &&
+                     (pPolicy.empty() || pPolicy == "recompute");
+      ScheduleAttr s = gpu ? gpuSchedule(ctx, dtype, headDim, forward)
+                           : cpuSchedule(ctx, headDim);
       int64_t m = blockM ? (int64_t)blockM : s.getBlockM(),
               n = blockN ? (int64_t)blockN : s.getBlockN();
       PPolicy p = s.getP();
-      DQPolicy dq = s.getDq();
+      DQPolicy dq = deterministic && s.getDq() == DQPolicy::atomic
+                        ? DQPolicy::ordered
+                        : s.getDq();
       if (!pPolicy.empty()) {
         auto e = symbolizePPolicy(pPolicy);
         if (!e) {

@@ -2,6 +2,7 @@
 
 #include "runtime/cuda/Driver.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -41,21 +42,25 @@ Status Driver::status(Code code, const std::string &what) const {
   const char *name = nullptr, *text = nullptr;
   functions.GetErrorName(code, &name);
   functions.GetErrorString(code, &text);
+  const char *hint = "";
+  if (code == kInvalidHandle)
+    hint = "; a stream must be one of the device's";
+  if (code == kUnsupportedPtx)
+    hint = "; the compiler is newer than the driver: compile machine code "
+           "(sm_N), not PTX (compute_N)";
   return {classOf(code),
           fmt::format("{}: {} ({}){}", what, name ? name : "unknown error",
-                      text ? text : std::to_string(code),
-                      code == kInvalidHandle
-                          ? "; a stream must be one of the device's"
-                          : "")};
+                      text ? text : std::to_string(code), hint)};
 }
 
 Status Driver::open() {
-  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  const char *given = std::getenv("FATHOM_LIBCUDA");
+  const char *path = given ? given : "libcuda.so.1";
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return {ErrorCode::unsupported,
-            std::string("NVIDIA's driver is missing on this machine "
-                        "(libcuda.so.1)") +
-                kWayOut};
+            fmt::format("NVIDIA's driver is missing: {} can't be opened{}",
+                        path, kWayOut)};
   std::string missing;
   auto find = [&]<typename F>(F *&function, const char *name) {
     function = reinterpret_cast<F *>(dlsym(library, name));

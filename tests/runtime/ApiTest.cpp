@@ -299,6 +299,19 @@ TEST(Api, MemoryIsKnownBefore) {
   }
 }
 
+TEST(Api, Copies) {
+  Held x(normal(DType::bf16, {3, 4}));
+  Tensor turned = x.tensor;
+  std::swap(turned.shape[0], turned.shape[1]);
+  std::swap(turned.strides[0], turned.strides[1]);
+  auto copy = copyTo("cpu", Held(turned));
+  ASSERT_TRUE(copy.ok()) << copy.status().message();
+  EXPECT_EQ(tensorOf(*copy).values(), turned.values());
+  EXPECT_TRUE(tensorOf(*copy).isContiguous());
+  EXPECT_FALSE(copyTo("moon", x).ok());
+  EXPECT_FALSE(copyTo("cpu", {}).ok());
+}
+
 // CASES B110: compile and run from many threads.
 TEST(Api, ManyThreads) {
   auto variant = Variant::parse(kText, "causal");

@@ -212,6 +212,20 @@ static void devices(void) {
   EXPECT(strcmp(info.device, "cpu") == 0 && strcmp(info.target, "cpu") == 0);
   EXPECT(fathom_device_count() > 1 || strlen(fathom_device_note()) > 0);
   EXPECT_SAYS(fathom_device(1000, &info), FATHOM_INVALID_ARGUMENT, "index");
+  int64_t shape[] = {3}, other[] = {4}, step[] = {2};
+  float from[3] = {1, 2, 3}, to[4] = {0, 0, 0, 0};
+  DLTensor tf = tensor(from, shape, 1), tt = tensor(to, shape, 1);
+  EXPECT(fathom_copy(&tf, &tt, NULL) == FATHOM_OK);
+  EXPECT(to[0] == 1 && to[2] == 3 && to[3] == 0);
+  tt.shape = other;
+  EXPECT_SAYS(fathom_copy(&tf, &tt, NULL), FATHOM_INVALID_ARGUMENT,
+              "operand 'to': expected f32[3] like 'from', got f32[4]");
+  tt.shape = shape;
+  tf.strides = step;
+  EXPECT_SAYS(fathom_copy(&tf, &tt, NULL), FATHOM_INVALID_ARGUMENT,
+              "operand 'from': expected a tensor in C order");
+  EXPECT_SAYS(fathom_copy(NULL, &tt, NULL), FATHOM_INVALID_ARGUMENT,
+              "'from' is missing");
   fathom_cache_info cache;
   FATHOM_INIT(cache);
   EXPECT(fathom_cache(&cache) == FATHOM_OK);

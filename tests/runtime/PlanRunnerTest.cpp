@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include <chrono>
 #include <cstring>
+#include <random>
 
 using namespace fathom;
 using namespace fathom::cuda;
@@ -276,6 +277,94 @@ TEST(PlanArithmetic, Predicates) {
             PlanRunner(p, p.plans[0]).run({}, machine, {}, &result).ok());
         EXPECT_EQ(result, want[predicate]) << predicate << " " << a << " " << b;
       }
+}
+
+/// Whatever check() accepts runs to an end or a refusal.
+TEST_F(Plans, AcceptedPlansStayInBounds) {
+  class Reader : public Machine {
+  public:
+    const Program *program = nullptr;
+    std::vector<char> memory;
+    Status allocate(int64_t bytes, void *&at) override {
+      if (bytes > (1 << 20))
+        return {ErrorCode::unsupported, "too much"};
+      memory.resize(bytes + 256);
+      at = memory.data();
+      return {};
+    }
+    Status release(void *) override { return {}; }
+    Status clear(void *at, int64_t bytes, uint8_t value) override {
+      std::memset(at, value, bytes);
+      return {};
+    }
+    Status launch(int kernel, int64_t grid, void *const *p) override {
+      EXPECT_LT(size_t(kernel), program->kernels.size());
+      EXPECT_GT(grid, 0);
+      return {};
+    }
+  };
+  const Program sound = program;
+  std::mt19937 random(7);
+  auto number = [&]() -> int64_t {
+    switch (random() % 8) {
+    case 0:
+      return int64_t(random()) << 31 | random();
+    case 1:
+      return -int64_t(random() % 3);
+    default:
+      return random() % 5;
+    }
+  };
+  int accepted = 0, ran = 0;
+  for (int n = 0; n < 100000; ++n) {
+    program = sound;
+    for (int edits = 1 + random() % 3; edits-- > 0;) {
+      Instruction &i = plan().code[random() % plan().code.size()];
+      Parameter &p = plan().launches[0].parameters[random() % 4];
+      switch (random() % 10) {
+      case 0:
+        i.op = I::Op(random() % (I::launch + 1));
+        break;
+      case 1:
+        i.dst = number();
+        break;
+      case 2:
+        i.a = number();
+        break;
+      case 3:
+        i.b = number();
+        break;
+      case 4:
+        i.imm = number();
+        break;
+      case 5:
+        p.kind = Parameter::Kind(random() % 3);
+        break;
+      case 6:
+        p.index = number();
+        break;
+      case 7:
+        plan().workspaces[random() % 2].dims.push_back(
+            {int(number()), number()});
+        break;
+      case 8:
+        plan().registers = number();
+        break;
+      default:
+        plan().results.push_back(number());
+      }
+    }
+    if (!check(program).empty())
+      continue;
+    ++accepted;
+    Reader reader;
+    reader.program = &program;
+    std::vector<int64_t> results(plan().results.size());
+    ran +=
+        PlanRunner(program, plan()).run(args, reader, {}, results.data()).ok();
+  }
+  EXPECT_GT(accepted, 1000);
+  EXPECT_GT(ran, 1000);
 }
 
 /// No bound: machines differ. Printed for whoever changes the interpreter.

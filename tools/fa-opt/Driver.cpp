@@ -3,7 +3,10 @@
 #include "Driver.h"
 
 #include "codegen/cpu/CpuCodegen.h"
+#include "codegen/cuda/CudaCodegen.h"
+#include "codegen/cuda/Nvrtc.h"
 #include "dialect/FADialect.h"
+#include "dialect/gpu/GpuDialect.h"
 #include "passes/Pipeline.h"
 #include "passes/analysis/Explain.h"
 
@@ -39,12 +42,13 @@ struct Options {
       "Compiling",
       "Run the pipeline on a variant: --emit=llvm, --fa-stop-after=nest, ..."};
   cl::opt<std::string> emit{"emit", cl::cat(compiling),
-                            cl::value_desc("mlir|llvm|obj"),
+                            cl::value_desc("mlir|llvm|obj|cuda|ptx|cubin"),
                             cl::desc("what to make (default: mlir)")};
   cl::opt<std::string> target{
       "target", cl::init("cpu"), cl::cat(compiling), cl::value_desc("name"),
       cl::desc(
-          "what to make it for: cpu (this machine), x86-64-v2, -v3 or -v4")};
+          "what to make it for: cpu (this machine), x86-64-v2, -v3 or -v4, "
+          "sm_90 (a GPU) or compute_80 (PTX for all GPUs from there on)")};
   cl::opt<std::string> stopAfter{
       "fa-stop-after", cl::cat(compiling), cl::value_desc("stage|pass"),
       cl::desc(
@@ -491,6 +495,37 @@ static LogicalResult explainNests(ModuleOp module, ExplainReport &report,
   return success();
 }
 
+/// What --emit says of each kernel: one after the other, or a file each in
+/// the folder `output` or that of --dump-dir.
+static LogicalResult emitKernels(ModuleOp module, StringRef output) {
+  auto program = cuda::emitProgram(module);
+  if (!program)
+    return error(llvm::toString(program.takeError()));
+  StringRef kind = options->emit;
+  if (kind != "cuda") {
+    program->target = options->target;
+    if (llvm::Error e = cuda::compile(*program))
+      return error(llvm::toString(std::move(e)));
+  }
+  bool folder = llvm::sys::fs::is_directory(output);
+  if (kind == "cubin" && program->kernels.size() != 1 && !folder)
+    return error("expected -o FOLDER for the machine code of " +
+                 llvm::Twine(program->kernels.size()) + " kernels");
+  std::string all;
+  for (const cuda::Kernel &k : program->kernels) {
+    const std::string &text = kind == "cuda"  ? k.source
+                              : kind == "ptx" ? k.ptx
+                                              : k.cubin;
+    StringRef suffix = kind == "cuda" ? "cu" : kind;
+    for (StringRef to : {folder ? output : "", StringRef(options->dumpDir)})
+      if (!to.empty() &&
+          failed(writeText((to + "/" + k.name + "." + suffix).str(), text)))
+        return failure();
+    all += (all.empty() ? "" : "\n//===--- next kernel ---===//\n\n") + text;
+  }
+  return folder ? success() : writeText(output, all);
+}
+
 static LogicalResult emitModule(ModuleOp module, StringRef output) {
   if (options->emit.empty() || options->emit == "mlir") {
     std::string text;
@@ -498,6 +533,8 @@ static LogicalResult emitModule(ModuleOp module, StringRef output) {
     module.print(os);
     return writeText(output, text + "\n");
   }
+  if (llvm::is_contained({"cuda", "ptx", "cubin"}, options->emit))
+    return emitKernels(module, output);
   std::string made;
   if (options->emit == "llvm") {
     auto text = cpu::emitLLVMIR(module, cpuTarget());
@@ -532,9 +569,24 @@ static LogicalResult drive(StringRef input, StringRef output,
   };
   bool explain = o.explain.getNumOccurrences(),
        emit = o.emit.getNumOccurrences() || !explain;
-  if (failed(oneOf(o.emit, {"mlir", "llvm", "obj"})) ||
-      failed(oneOf(o.target, {"cpu", "x86-64-v2", "x86-64-v3", "x86-64-v4"})))
+  cuda::Target gpu;
+  std::string reason;
+  bool isGpu = cuda::Target::parse(o.target, gpu, reason);
+  if (failed(oneOf(o.emit, {"mlir", "llvm", "obj", "cuda", "ptx", "cubin"})))
     return failure();
+  if (!isGpu && (StringRef(o.target).starts_with("sm_") ||
+                 StringRef(o.target).starts_with("compute_")))
+    return error(reason);
+  if (!isGpu &&
+      failed(oneOf(o.target, {"cpu", "x86-64-v2", "x86-64-v3", "x86-64-v4",
+                              "sm_80", "sm_90", "compute_80"})))
+    return failure();
+  bool forGpu = llvm::is_contained({"cuda", "ptx", "cubin"}, o.emit);
+  if (o.emit.getNumOccurrences() && o.emit != "mlir" && forGpu != isGpu)
+    return error(
+        "expected --emit=" + o.emit + " with " +
+        (forGpu ? "--target=sm_90 or another GPU" : "a CPU as --target") +
+        ", got --target=" + o.target);
   if (!o.explain.empty() && failed(oneOf(o.explain, {"text", "json"})))
     return failure();
   if (explain && o.emit.getNumOccurrences() && output == "-")
@@ -550,8 +602,8 @@ static LogicalResult drive(StringRef input, StringRef output,
   OwningOpRef<ModuleOp> module = parse(input, sources, context);
   if (!module)
     return failure();
-  if (!contains<VariantOp>(*module) && !contains<AttentionOp>(*module) &&
-      !contains<NestOp>(*module))
+  if (!contains<VariantOp>(*module) && !contains<gpu::KernelOp>(*module) &&
+      !contains<AttentionOp>(*module) && !contains<NestOp>(*module))
     return error("expected an fa.variant, fa.attention or fa.nest in '" +
                  input + "', got none");
   bool dump = o.dumpDir.getNumOccurrences();
@@ -563,6 +615,9 @@ static LogicalResult drive(StringRef input, StringRef output,
       return failure();
     dump = false;
   }
+  // Kernels are past all stages.
+  if (contains<gpu::KernelOp>(*module) && forGpu)
+    return emitModule(*module, output);
 
   bool nests = contains<NestOp>(*module);
   if (explain) {

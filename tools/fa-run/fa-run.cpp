@@ -327,7 +327,7 @@ private:
       fmt::print("{:<10}{:<12}{}{}\n", d.device, d.target, d.name,
                  d.memory ? fmt::format(", {} MiB", d.memory >> 20) : "");
     if (!list.note.empty())
-      fmt::print("no GPU: {}\n", list.note);
+      fmt::print("not all can be used: {}\n", list.note);
     return 0;
   }
 
@@ -421,9 +421,12 @@ private:
       return {};
     if (text.empty()) {
       bool cpuOnly = o.countTiles || !o.stopAfter.empty();
-      text = cpuOnly ? "cpu" : fathom::listDevices().devices.back().device;
-      if (text != "cpu")
-        text = "cuda:0";
+      text = "cpu";
+      if (!cpuOnly) {
+        fathom::DeviceList list = fathom::listDevices();
+        if (list.devices.size() > 1 && list.note.empty())
+          text = "cuda:0";
+      }
     }
     auto parsed = parseDevice(text);
     if (!parsed)

@@ -1,0 +1,639 @@
+//===- PrintMemory.cpp - loads, stores, copies, shared memory ---------------===//
+//
+// How tiles get in and out. Entries that lie one after the other, in the
+// layout and in memory, move as one access where alignment is known.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/cuda/Printer.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+using namespace fathom;
+using namespace fathom::cuda;
+
+static RankedTensorType tileType(Value v) {
+  return cast<RankedTensorType>(v.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Accesses of several entries
+//===----------------------------------------------------------------------===//
+
+/// Entries of a type that one access may move, at most.
+static int64_t maxVectorOf(Type element) {
+  if (isHalf(element))
+    return 8;
+  return element.isF32() || element.isInteger(32) ? 4 : 1;
+}
+
+std::string Printer::vectorType(Type element, int64_t vector) {
+  int64_t words = vector * bytesOf(element) / 4;
+  if (words == 1)
+    return "unsigned";
+  return fmt::format("fa::{}32x{}", element.isF32() ? "f" : "u", words);
+}
+
+void Printer::unpackVector(StringRef t, Type element, int64_t vector,
+                           StringRef from) {
+  int64_t words = vector * bytesOf(element) / 4;
+  for (int64_t i = 0; i < words; ++i) {
+    std::string at = isHalf(element) ? "r / 2" : "r";
+    if (i)
+      at += fmt::format(" + {}", i);
+    std::string part =
+        words == 1 ? from.str() : fmt::format("{}.{}", from.str(), "xyzw"[i]);
+    if (element.isInteger(32))
+      part = "int(" + part + ")";
+    line("{}[{}] = {};", t.str(), at, part);
+  }
+}
+
+std::string Printer::packVector(Value tile, int64_t vector) {
+  Type element = tileType(tile).getElementType();
+  int64_t words = vector * bytesOf(element) / 4, step = vector / words;
+  std::string text;
+  for (int64_t i = 0; i < words; ++i) {
+    std::string r = i ? fmt::format("(r + {})", i * step) : "r";
+    std::string part = isHalf(element) ? word(tile, r) : entry(tile, r);
+    if (element.isInteger(32))
+      part = "unsigned(" + part + ")";
+    text += (i ? ", " : "") + bare(part).str();
+  }
+  return words == 1 ? text : vectorType(element, vector) + "{" + text + "}";
+}
+
+//===----------------------------------------------------------------------===//
+// Global memory
+//===----------------------------------------------------------------------===//
+
+std::string Printer::stride(Value buffer, int64_t dim) {
+  auto type = cast<MemRefType>(buffer.getType());
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (succeeded(type.getStridesAndOffset(strides, offset)) && strides[dim] == 1)
+    return "";
+  if (dim == type.getRank() - 1 && kernel.getAlignment(buffer) > 0)
+    return "";
+  return fmt::format("{}.stride[{}]", nameOf(buffer), dim);
+}
+
+/// base + index * stride, where there is something to add.
+static void addProduct(std::string &sum, const std::string &index,
+                       const std::string &stride) {
+  if (index == "0" || index.empty())
+    return;
+  bool simple = StringRef(index).find_first_of("+-/% ") == StringRef::npos;
+  sum += " + " + (stride.empty() ? index
+                  : simple       ? index + " * " + stride
+                                 : "(" + index + ") * " + stride);
+}
+
+std::string Printer::pointer(Value buffer, ValueRange indices) {
+  std::string text = nameOf(buffer) + ".data";
+  for (auto [d, index] : llvm::enumerate(indices))
+    addProduct(text, scalar(index), stride(buffer, d));
+  return text;
+}
+
+std::string Printer::address(Layout layout, ArrayRef<std::string> strides,
+                             R r) {
+  std::string text;
+  for (auto [d, stride] : llvm::enumerate(strides))
+    addProduct(text, registerOffset(layout, d, r), stride);
+  return text.empty() ? "0" : text.substr(3);
+}
+
+Printer::Access Printer::access(Value buffer, ValueRange indices,
+                                ValueRange limits, RankedTensorType tile,
+                                int64_t maxVector) {
+  Access a;
+  Layout layout = gpu::layoutOf(tile);
+  int64_t rank = tile.getRank(), first = indices.size() - rank;
+  Type element = tile.getElementType();
+  std::string sum = pointer(buffer, indices);
+  for (int64_t d = 0; d < rank; ++d) {
+    a.strides.push_back(stride(buffer, first + d));
+    addProduct(sum, threadOffset(layout, d), a.strides[d]);
+    // No limit where all of the tile is known to lie below.
+    Value index = indices[first + d], limit = limits[d];
+    auto i = constantOf(index), n = constantOf(limit);
+    a.left.emplace_back();
+    if (i && n && *n - *i >= tile.getDimSize(d))
+      continue;
+    std::string rest = *scalar(index).c_str() == '0' && i == 0
+                           ? scalar(limit)
+                           : scalar(limit) + " - " + scalar(index);
+    std::string name = fresh(d + 1 < rank ? "rows"
+                             : rank > 1   ? "cols"
+                                          : "some");
+    std::string thread = threadOffset(layout, d);
+    line("const int {} = int(fa::maxsi<long long>(0, fa::minsi<long long>({}, "
+         "{}))){};",
+         name, rest, tile.getDimSize(d), thread == "0" ? "" : " - " + thread);
+    a.left.back() = name;
+  }
+  a.pointer = fresh(nameOf(buffer) + "_p");
+  line("{} *const {} = {};", cType(element), a.pointer, sum);
+
+  int64_t last = rank - 1;
+  int64_t alignment = kernel.getAlignment(buffer) / bytesOf(element);
+  for (int64_t v = maxVector; v > 1; v /= 2)
+    if (layout.getVectorSize(last) % v == 0 && alignment > 0 &&
+        alignment % v == 0 && isMultipleOf(indices.back(), v, kernel) &&
+        (a.left[last].empty() || isMultipleOf(limits[last], v, kernel))) {
+      a.vector = v;
+      break;
+    }
+  return a;
+}
+
+std::string Printer::inside(const Access &a, Layout layout, R r) {
+  std::string text;
+  for (auto [d, left] : llvm::enumerate(a.left)) {
+    if (left.empty())
+      continue;
+    std::string offset = registerOffset(layout, d, r);
+    text += (text.empty() ? "" : " && ") +
+            (offset.empty() ? "0 < " + left : offset + " < " + left);
+  }
+  return text;
+}
+
+static std::string zeroOf(Type element) {
+  if (element.isF32())
+    return "0.0f";
+  return element.isF64() ? "0.0" : element.isInteger(1) ? "false" : "0";
+}
+
+LogicalResult Printer::load(Operation *op) {
+  auto load = cast<LoadOp>(op);
+  RankedTensorType tile = load.getTile().getType();
+  Layout layout = gpu::layoutOf(tile);
+  Type element = tile.getElementType();
+  int64_t n = layout.getNumRegisters();
+  comment(op);
+  Access a = access(load.getBuffer(), load.getIndices(), load.getLimits(), tile,
+                    maxVectorOf(element));
+  std::string t = declareVariable(load.getTile());
+  if (a.vector > 1) {
+    openUnrolled(n, a.vector);
+    std::string type = vectorType(element, a.vector), v = fresh("v");
+    std::string read =
+        fmt::format("fa::load_global((const {} *)({} + {}))", type, a.pointer,
+                    address(layout, a.strides, "r"));
+    std::string is = inside(a, layout, "r");
+    line("const {} {} = {};", type, v,
+         is.empty() ? read : fmt::format("{} ? {} : {}{{}}", is, read, type));
+    unpackVector(t, element, a.vector, v);
+    close();
+    return success();
+  }
+  auto one = [&](R r, StringRef part, const std::string &zero) {
+    std::string read = fmt::format("fa::load_global({} + {}){}", a.pointer,
+                                   address(layout, a.strides, r), part.str());
+    std::string is = inside(a, layout, r);
+    if (n % 2 && r != "r")
+      is = fmt::format("r + 1 < {}{}", n, is.empty() ? "" : " && " + is);
+    return is.empty() ? read : fmt::format("{} ? {} : {}", is, read, zero);
+  };
+  if (!isHalf(element)) {
+    unrolled(n, 1,
+             fmt::format("{}[r] = {};", t, one("r", "", zeroOf(element))));
+    return success();
+  }
+  openUnrolled(n, 2);
+  line("const unsigned low = {};", one("r", ".bits", "0u"));
+  line("const unsigned high = {};", one("(r + 1)", ".bits", "0u"));
+  line("{}[r / 2] = low | high << 16;", t);
+  close();
+  return success();
+}
+
+static std::string both(const std::string &a, const std::string &b) {
+  return a.empty() || b.empty() ? a + b : a + " && " + b;
+}
+static std::string ifText(const std::string &condition) {
+  return condition.empty() ? "" : "if (" + condition + ") ";
+}
+
+LogicalResult Printer::store(Operation *op) {
+  auto store = cast<StoreOp>(op);
+  Value t = store.getTile();
+  RankedTensorType tile = tileType(t);
+  Layout layout = gpu::layoutOf(tile);
+  Type element = tile.getElementType();
+  comment(op);
+  Access a = access(store.getBuffer(), store.getIndices(), store.getLimits(),
+                    tile, maxVectorOf(element));
+  std::string place = a.pointer + " + " + address(layout, a.strides, "r");
+  std::string value = stored(t, "r");
+  if (a.vector > 1) {
+    place = fmt::format("({} *)({})", vectorType(element, a.vector), place);
+    value = packVector(t, a.vector);
+  }
+  unrolled(layout.getNumRegisters(), a.vector,
+           fmt::format("{}fa::store_global({}, {});",
+                       ifText(both(onlyOnce(layout), inside(a, layout, "r"))),
+                       place, value));
+  return success();
+}
+
+/// "old + x" in the type of an entry, as it is stored.
+static std::string sumText(Type element, const std::string &place,
+                           const std::string &x) {
+  if (isHalf(element))
+    return fmt::format("fa::convert<{0}>(fa::convert<float>(fa::load_global({1}"
+                       ")) + {2})",
+                       cType(element), place, x);
+  return fmt::format("fa::load_global({}) + {}", place, x);
+}
+
+static bool hasAtomics(Type element) {
+  return element.isF32() || element.isF64() || element.isInteger(32);
+}
+
+LogicalResult Printer::accumulate(Operation *op) {
+  auto add = cast<AccumulateOp>(op);
+  Value t = add.getTile();
+  RankedTensorType tile = tileType(t);
+  Layout layout = gpu::layoutOf(tile);
+  Type element = tile.getElementType();
+  bool atomic = add.getMode() == AccumulateMode::atomic;
+  if (add.getMode() == AccumulateMode::ordered)
+    return fail(op, "expected plain or atomic, with the turn as "
+                    "fa_gpu.wait_turn, got ordered");
+  if (atomic && !hasAtomics(element))
+    return fail(op, "expected f32, f64 or i32 for an atomic sum");
+  comment(op);
+  Access a = access(add.getBuffer(), add.getIndices(), add.getLimits(), tile,
+                    element.isF32() ? 4 : 1);
+  std::string place = a.pointer + " + " + address(layout, a.strides, "r");
+  std::string condition =
+      ifText(both(onlyOnce(layout), inside(a, layout, "r")));
+  int64_t n = layout.getNumRegisters();
+  if (atomic) {
+    std::string values = bare(entry(t, "r")).str();
+    for (int64_t i = 1; i < a.vector; ++i)
+      values += ", " + bare(entry(t, fmt::format("(r + {})", i))).str();
+    unrolled(n, a.vector,
+             fmt::format("{}fa::atomic_add{}({}, {});", condition,
+                         a.vector > 1 ? fmt::format("_v{}", a.vector) : "",
+                         place, values));
+    return success();
+  }
+  if (a.vector == 1) {
+    unrolled(n, 1,
+             fmt::format("{}fa::store_global({}, {});", condition, place,
+                         sumText(element, place, entry(t, "r"))));
+    return success();
+  }
+  std::string type = vectorType(element, a.vector), p = fresh("sum_p");
+  openUnrolled(n, a.vector);
+  std::string is = both(onlyOnce(layout), inside(a, layout, "r"));
+  if (!is.empty())
+    open("if ({}) {{", is);
+  line("{0} *{1} = ({0} *)({2});", type, p, place);
+  line("{} v = fa::load_global({});", type, p);
+  for (int64_t i = 0; i < a.vector; ++i)
+    line("v.{} += {};", "xyzw"[i],
+         bare(entry(t, i ? fmt::format("(r + {})", i) : "r")).str());
+  line("fa::store_global({}, v);", p);
+  if (!is.empty())
+    close();
+  close();
+  return success();
+}
+
+std::string Printer::indexed(Value buffer, ValueRange indices, R r,
+                             std::string &nonEmpty) {
+  std::string text = nameOf(buffer) + ".data";
+  for (auto [d, index] : llvm::enumerate(indices)) {
+    std::string size = fmt::format("{}.size[{}]", nameOf(buffer), d);
+    nonEmpty += (nonEmpty.empty() ? "" : " && ") + size + " > 0";
+    addProduct(text,
+               fmt::format("fa::maxsi<long long>(0, fa::minsi<long long>({}, "
+                           "{} - 1))",
+                           bare(entry(index, r)).str(), size),
+               stride(buffer, d));
+  }
+  return text;
+}
+
+LogicalResult Printer::gather(Operation *op) {
+  auto gather = cast<GatherOp>(op);
+  Type element = gather.getResult().getType().getElementType();
+  Layout layout = gpu::layoutOf(gather.getResult().getType());
+  int64_t n = layout.getNumRegisters();
+  comment(op);
+  std::string t = declareVariable(gather.getResult()), full, ignored;
+  auto one = [&](R r, std::string &nonEmpty) {
+    return "fa::load_global(" +
+           indexed(gather.getBuffer(), gather.getIndices(), r, nonEmpty) + ")";
+  };
+  std::string first = one("r", full), is;
+  if (!full.empty()) {
+    is = fresh("filled");
+    line("const bool {} = {};", is, full);
+    is += " ? ";
+  }
+  if (!isHalf(element)) {
+    unrolled(n, 1,
+             fmt::format("{}[r] = {}{}{};", t, is, first,
+                         is.empty() ? "" : " : " + zeroOf(element)));
+    return success();
+  }
+  std::string none = is.empty() ? "" : " : 0u";
+  openUnrolled(n, 2);
+  line("const unsigned low = {}{}.bits{};", is, first, none);
+  line("const unsigned high = {}{}.bits{};",
+       n % 2 ? fmt::format("r + 1 < {}{}", n, is.empty() ? " ? " : " && " + is)
+             : is,
+       one("(r + 1)", ignored), n % 2 ? " : 0u" : none);
+  line("{}[r / 2] = low | high << 16;", t);
+  close();
+  return success();
+}
+
+LogicalResult Printer::scatterAdd(Operation *op) {
+  // Threads of a CTA may meet at an entry, so that even a plain sum is atomic.
+  auto scatter = cast<ScatterAddOp>(op);
+  RankedTensorType tile = tileType(scatter.getTile());
+  if (!hasAtomics(tile.getElementType()))
+    return fail(op, "expected f32, f64 or i32 for a sum of several threads");
+  Layout layout = gpu::layoutOf(tile);
+  comment(op);
+  std::string full;
+  std::string place =
+      indexed(scatter.getBuffer(), scatter.getIndices(), "r", full);
+  std::string is = fresh("filled");
+  line("const bool {} = {};", is, full.empty() ? "true" : full);
+  unrolled(layout.getNumRegisters(), 1,
+           fmt::format("{}fa::atomic_add({}, {});",
+                       ifText(both(onlyOnce(layout), is)), place,
+                       bare(entry(scatter.getTile(), "r")).str()));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult Printer::alloc(Operation *op) {
+  auto alloc = cast<gpu::AllocOp>(op);
+  int64_t place = alloc.getOffset() ? int64_t(*alloc.getOffset())
+                                    : places.lookup(alloc.getResult());
+  std::string name = declare(alloc.getResult());
+  gpu::SharedType type = alloc.getResult().getType();
+  std::string shape;
+  llvm::raw_string_ostream os(shape);
+  llvm::interleave(type.getShape(), os, "x");
+  os << " " << type.getElementType() << ", pitch " << type.getPitch();
+  if (type.getStages() > 1)
+    os << ", " << type.getStages() << " stages";
+  line("const unsigned {} = {}; // {}", name, place, shape);
+  return success();
+}
+
+LogicalResult Printer::stage(Operation *op) {
+  auto stage = cast<gpu::StageOp>(op);
+  std::string buffer = nameOf(stage.getBuffer());
+  int64_t bytes = stage.getBuffer().getType().getStageBytes();
+  std::string name = declare(stage.getResult());
+  if (auto index = constantOf(stage.getIndex()))
+    line("const unsigned {} = {} + {};", name, buffer, *index * bytes);
+  else
+    line("const unsigned {} = {} + unsigned({}) * {};", name, buffer,
+         scalar(stage.getIndex()), bytes);
+  return success();
+}
+
+std::string Printer::sharedPlace(Value buffer, Layout layout,
+                                 SmallVectorImpl<std::string> &strides) {
+  auto type = cast<gpu::SharedType>(buffer.getType());
+  std::string thread;
+  std::string pitch = fmt::format("{}", type.getPitch());
+  for (int64_t d = 0; d < type.getRank(); ++d) {
+    bool along = type.getRank() == 1 || (d == 1) != type.getFlipped();
+    strides.push_back(along ? "" : pitch);
+    addProduct(thread, threadOffset(layout, d), strides.back());
+  }
+  std::string at = fresh("at");
+  line("const unsigned {} = {}{};", at, nameOf(buffer),
+       thread.empty() ? ""
+                      : fmt::format(" + ({}) * {}", thread.substr(3),
+                                    type.getElementBytes()));
+  return at;
+}
+
+/// Entries of a tile that lie next to each other in a buffer as in registers.
+static int64_t sharedVector(gpu::SharedType type,
+                            gpu::ThreadLayoutAttr layout) {
+  int64_t along = type.getRank() == 1 || type.getFlipped() ? 0 : 1;
+  int64_t run = layout.getVectorSize(along);
+  for (int64_t v = maxVectorOf(type.getElementType()); v > 1; v /= 2)
+    if (run % v == 0 && type.getPitch() % v == 0)
+      return v;
+  return 1;
+}
+
+LogicalResult Printer::storeShared(Operation *op) {
+  auto store = cast<gpu::StoreSharedOp>(op);
+  gpu::SharedType type = store.getBuffer().getType();
+  Layout layout = gpu::layoutOf(store.getTile());
+  int64_t vector = sharedVector(type, layout);
+  comment(op);
+  SmallVector<std::string> strides;
+  std::string at = sharedPlace(store.getBuffer(), layout, strides);
+  std::string value = vector > 1 ? packVector(store.getTile(), vector)
+                                 : stored(store.getTile(), "r");
+  std::string c = vector > 1 ? vectorType(type.getElementType(), vector)
+                             : cType(type.getElementType());
+  unrolled(layout.getNumRegisters(), vector,
+           fmt::format("{}fa::store_shared<{}>({} + ({}) * {}, {});",
+                       ifText(onlyOnce(layout)), c, at,
+                       address(layout, strides, "r"), type.getElementBytes(),
+                       value));
+  return success();
+}
+
+LogicalResult Printer::loadShared(Operation *op) {
+  auto load = cast<gpu::LoadSharedOp>(op);
+  gpu::SharedType type = load.getBuffer().getType();
+  Type element = type.getElementType();
+  Layout layout = gpu::layoutOf(load.getTile());
+  int64_t vector = sharedVector(type, layout), n = layout.getNumRegisters();
+  comment(op);
+  SmallVector<std::string> strides;
+  std::string at = sharedPlace(load.getBuffer(), layout, strides);
+  std::string t = declareVariable(load.getTile());
+  auto one = [&](const std::string &c, R r) {
+    return fmt::format("fa::load_shared<{}>({} + ({}) * {})", c, at,
+                       address(layout, strides, r), type.getElementBytes());
+  };
+  if (vector > 1) {
+    openUnrolled(n, vector);
+    std::string c = vectorType(element, vector), v = fresh("v");
+    line("const {} {} = {};", c, v, one(c, "r"));
+    unpackVector(t, element, vector, v);
+    close();
+    return success();
+  }
+  std::string c = cType(element);
+  if (!isHalf(element)) {
+    unrolled(n, 1, fmt::format("{}[r] = {};", t, one(c, "r")));
+    return success();
+  }
+  openUnrolled(n, 2);
+  line("const unsigned low = {}.bits;", one(c, "r"));
+  line("const unsigned high = {}{}.bits{};",
+       n % 2 ? fmt::format("r + 1 < {} ? ", n) : "", one(c, "(r + 1)"),
+       n % 2 ? " : 0u" : "");
+  line("{}[r / 2] = low | high << 16;", t);
+  close();
+  return success();
+}
+
+LogicalResult Printer::copyAsync(Operation *op) {
+  auto copy = cast<gpu::CopyAsyncOp>(op);
+  gpu::SharedType type = copy.getBuffer().getType();
+  int64_t bytes = type.getElementBytes(), entries = copy.getVector() / bytes;
+  int64_t lines = type.getLines(), across = type.getLineLength() / entries;
+  int64_t threads = kernel.getNumWarps() * gpu::kWarp, chunks = lines * across;
+  int64_t rank = type.getRank(), first = copy.getIndices().size() - rank;
+  Value limit = copy.getLimits().back(), index = copy.getIndices().back();
+  auto i = constantOf(index), n = constantOf(limit);
+  bool whole = i && n && *n - *i >= type.getLineLength();
+  if (entries > 1 && !isMultipleOf(index, entries, kernel))
+    return fail(op, llvm::Twine("expected a column that is a multiple of ") +
+                        llvm::Twine(entries));
+  if (entries > 1 && !whole && !isMultipleOf(limit, entries, kernel))
+    return fail(op, llvm::Twine("expected a limit of columns that is a "
+                                "multiple of ") +
+                        llvm::Twine(entries));
+  comment(op);
+
+  // Chunk `thread + j * threads`, by lines: neighbours copy neighbours.
+  bool even = threads % across == 0;
+  std::string tid = top("thread", "int", "fa::thread_id()");
+  std::string source = pointer(copy.getSource(), copy.getIndices());
+  std::string lineStride = rank == 2 ? stride(copy.getSource(), first) : "";
+  std::string colStride = stride(copy.getSource(), first + rank - 1);
+  auto left = [&](int64_t d, const char *base) -> std::string {
+    Value index = copy.getIndices()[first + d], limit = copy.getLimits()[d];
+    auto i = constantOf(index), n = constantOf(limit);
+    if (i && n && *n - *i >= type.getShape()[d])
+      return "";
+    std::string name = fresh(base);
+    line("const int {} = int(fa::maxsi<long long>(0, fa::minsi<long long>({} "
+         "- {}, {})));",
+         name, scalar(limit), scalar(index), type.getShape()[d]);
+    return name;
+  };
+  std::string rows = rank == 2 ? left(0, "rows") : "";
+  std::string cols = left(rank - 1, "cols");
+  std::string element = cType(type.getElementType());
+  std::string from = fresh("from"), to = fresh("to");
+  auto mul = [](const std::string &x, int64_t n) {
+    return n == 1 ? x : fmt::format("{} * {}", x, n);
+  };
+  int64_t count = llvm::divideCeil(chunks, threads);
+  std::string is;
+  auto require = [&](const std::string &condition) {
+    is = both(is, condition);
+  };
+  std::string guard;
+  if (chunks % threads)
+    guard = fmt::format("{} + j * {} < {}", tid, threads, chunks);
+  std::string copyText = fmt::format("fa::cp_async<{}>", copy.getVector());
+  if (even) {
+    std::string line0 = across == 1 ? tid
+                                    : top("copy_line", "int",
+                                          fmt::format("{} / {}", tid, across));
+    std::string col0 =
+        across == 1 ? "0"
+                    : top("copy_col", "int",
+                          mul(fmt::format("{} % {}", tid, across), entries));
+    addProduct(source, rank == 2 ? line0 : "0", lineStride);
+    addProduct(source, col0, colStride);
+    line("const {} *const {} = {};", element, from, source);
+    line("const unsigned {} = {} + ({} * {} + {}) * {};", to,
+         nameOf(copy.getBuffer()), line0, type.getPitch(), col0, bytes);
+    int64_t step = threads / across;
+    openUnrolled(count, 1, "j");
+    if (!rows.empty())
+      require(fmt::format("{} + j * {} < {}", line0, step, rows));
+    if (!cols.empty())
+      require(fmt::format("{} < {}", col0, cols));
+    std::string place = from;
+    if (rank == 2 && count > 1)
+      addProduct(place, fmt::format("j * {}", step), lineStride);
+    line("{}{}({} + j * {}, {}, {});", ifText(guard), copyText, to,
+         step * type.getPitch() * bytes, place, is.empty() ? "true" : is);
+    close();
+    return success();
+  }
+  line("const {} *const {} = {};", element, from, source);
+  openUnrolled(count, 1, "j");
+  line("const int chunk = {} + j * {};", tid, threads);
+  line("const int y = chunk / {}, x = {};", across,
+       mul(fmt::format("chunk % {}", across), entries));
+  if (!rows.empty())
+    require("y < " + rows);
+  if (!cols.empty())
+    require("x < " + cols);
+  std::string place = from;
+  if (rank == 2)
+    addProduct(place, "y", lineStride);
+  addProduct(place, "x", colStride);
+  line("{}{}({} + (y * {} + x) * {}, {}, {});",
+       ifText(guard.empty() ? "" : fmt::format("chunk < {}", chunks)), copyText,
+       nameOf(copy.getBuffer()), type.getPitch(), bytes, place,
+       is.empty() ? "true" : is);
+  close();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Order between CTAs
+//===----------------------------------------------------------------------===//
+
+LogicalResult Printer::claim(Operation *op) {
+  auto claim = cast<gpu::ClaimOp>(op);
+  std::string scratch = nameOf(claim.getScratch());
+  comment(op);
+  line("if (fa::thread_id() == 0)");
+  line("  fa::store_shared<int>({}, fa::atomic_inc({}.data));", scratch,
+       nameOf(claim.getCounter()));
+  line("fa::barrier();");
+  std::string name = declare(claim.getResult());
+  line("const long long {} = fa::load_shared<int>({});", name, scratch);
+  line("fa::barrier(); // {} may be written again", scratch);
+  return success();
+}
+
+LogicalResult Printer::waitTurn(Operation *op) {
+  auto wait = cast<gpu::WaitTurnOp>(op);
+  comment(op);
+  open("if (fa::thread_id() == 0) {{");
+  line("const int *const ticket = {};",
+       pointer(wait.getTickets(), wait.getIndices()));
+  line("while (fa::load_acquire(ticket) != int({}))", scalar(wait.getTurn()));
+  line("  fa::nanosleep_hint();");
+  close();
+  line("fa::barrier();");
+  return success();
+}
+
+LogicalResult Printer::endTurn(Operation *op) {
+  auto end = cast<gpu::EndTurnOp>(op);
+  comment(op);
+  line("fa::barrier();");
+  open("if (fa::thread_id() == 0) {{");
+  line("int *const ticket = {};", pointer(end.getTickets(), end.getIndices()));
+  line("fa::thread_fence();");
+  line("fa::store_release(ticket, fa::load_acquire(ticket) + 1);");
+  close();
+  return success();
+}

@@ -1,0 +1,186 @@
+//===- FoldExp2.cpp - fa-gpu-fold-exp2 --------------------------------------===//
+//
+// The hardware has 2^x, not e^x. exp(x) is 2^(x log2 e), and where x is a scaled
+// tile less a value per row, the factor joins the scale and the value, so that
+// one fused multiply-add feeds the instruction. The scale itself moves behind
+// selects and maxima, which do not change under a positive factor, until it
+// meets the exponential.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/map/gpu/Gpu.h"
+#include "passes/nest/Tiles.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <cmath>
+
+namespace fathom {
+#define GEN_PASS_DEF_GPUFOLDEXP2PASS
+#include "passes/Passes.h.inc"
+} // namespace fathom
+
+using namespace mlir;
+using namespace fathom;
+using namespace fathom::gpu;
+
+namespace {
+constexpr StringLiteral kName = "fa-gpu-fold-exp2";
+constexpr double kLog2E = 1.4426950408889634;
+
+Value splat(OpBuilder &b, Location loc, Type type, double v) {
+  auto element = cast<FloatType>(getElementTypeOrSelf(type));
+  TypedAttr attr = b.getFloatAttr(element, v);
+  if (auto tile = dyn_cast<RankedTensorType>(type))
+    attr = DenseElementsAttr::get(tile, cast<FloatAttr>(attr).getValue());
+  return arith::ConstantOp::create(b, loc, attr);
+}
+
+/// x and c where v is x c with a constant c.
+std::pair<Value, double> matchScale(Value v) {
+  auto mul = v.getDefiningOp<arith::MulFOp>();
+  if (!mul)
+    return {};
+  if (auto c = floatConstant(mul.getRhs()))
+    return {mul.getLhs(), *c};
+  if (auto c = floatConstant(mul.getLhs()))
+    return {mul.getRhs(), *c};
+  return {};
+}
+
+/// select(mask, x c, k) = select(mask, x, k) c where k c = k.
+bool moveBehindSelect(arith::SelectOp select) {
+  if (!isTile(select.getResult()))
+    return false;
+  auto [x, c] = matchScale(select.getTrueValue());
+  auto k = floatConstant(select.getFalseValue());
+  if (!x || !k || !(c > 0) || !(std::isinf(*k) || *k == 0))
+    return false;
+  OpBuilder b(select);
+  Location loc = select.getLoc();
+  Value fresh = arith::SelectOp::create(b, loc, select.getCondition(), x,
+                                        select.getFalseValue());
+  Value scaled =
+      arith::MulFOp::create(b, loc, fresh, splat(b, loc, x.getType(), c));
+  select.getResult().replaceAllUsesWith(scaled);
+  select->erase();
+  return true;
+}
+
+/// Both branches yield something times c: the product comes after.
+bool moveBehindBranch(scf::IfOp branch) {
+  bool changed = false;
+  for (OpResult result : branch.getResults()) {
+    unsigned i = result.getResultNumber();
+    OpOperand &t = branch.thenYield()->getOpOperand(i),
+              &e = branch.elseYield()->getOpOperand(i);
+    auto [x, c] = matchScale(t.get());
+    auto [y, d] = matchScale(e.get());
+    if (!x || !y || c != d || !(c > 0) || !isTile(result))
+      continue;
+    t.set(x);
+    e.set(y);
+    OpBuilder b(branch->getContext());
+    b.setInsertionPointAfter(branch);
+    Location loc = branch.getLoc();
+    auto scaled = arith::MulFOp::create(b, loc, result,
+                                        splat(b, loc, result.getType(), c));
+    result.replaceAllUsesExcept(scaled, scaled);
+    changed = true;
+  }
+  return changed;
+}
+
+/// max(x c) = max(x) c.
+bool moveBehindMax(ReduceOp reduce) {
+  if (reduce.getKind() != ReduceKind::max)
+    return false;
+  auto [x, c] = matchScale(reduce.getTile());
+  if (!x || !(c > 0))
+    return false;
+  OpBuilder b(reduce->getContext());
+  b.setInsertionPointAfter(reduce);
+  Location loc = reduce.getLoc();
+  Value result = reduce.getResult();
+  reduce.getTileMutable().set(x);
+  auto scaled = arith::MulFOp::create(b, loc, result,
+                                      splat(b, loc, result.getType(), c));
+  result.replaceAllUsesExcept(scaled, scaled);
+  return true;
+}
+
+/// v times c, with the factor as far up as it costs least.
+Value scaled(OpBuilder &b, Value v, double c) {
+  Location loc = v.getLoc();
+  if (auto [x, d] = matchScale(v); x)
+    return arith::MulFOp::create(b, loc, x, splat(b, loc, x.getType(), d * c));
+  if (auto broadcast = v.getDefiningOp<BroadcastOp>()) {
+    OpBuilder at(broadcast);
+    return BroadcastOp::create(at, loc, v.getType(),
+                               scaled(at, broadcast.getSource(), c),
+                               broadcast.getDim());
+  }
+  if (auto sub = v.getDefiningOp<arith::SubFOp>())
+    return arith::SubFOp::create(b, loc, scaled(b, sub.getLhs(), c),
+                                 scaled(b, sub.getRhs(), c));
+  return arith::MulFOp::create(b, loc, v, splat(b, loc, v.getType(), c));
+}
+
+struct GpuFoldExp2 : public fathom::impl::GpuFoldExp2PassBase<GpuFoldExp2> {
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<KernelOp>())
+      run(kernel);
+  }
+
+  void run(KernelOp kernel) {
+    bool rounded = kernel
+                       .walk([](Operation *op) {
+                         return isa<arith::TruncFOp>(op)
+                                    ? WalkResult::interrupt()
+                                    : WalkResult::advance();
+                       })
+                       .wasInterrupted();
+    SmallVector<math::ExpOp> exps;
+    kernel.walk([&](math::ExpOp op) {
+      if (getElementTypeOrSelf(op.getType()).isF32() && isTile(op))
+        exps.push_back(op);
+    });
+    if (exps.empty())
+      return;
+    if (!rounded)
+      return missed(kernel, kName,
+                    "nothing here is rounded to 16 bits: exp stays exact");
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      SmallVector<Operation *> work;
+      kernel.walk([&](Operation *op) {
+        if (isa<arith::SelectOp, scf::IfOp, ReduceOp>(op))
+          work.push_back(op);
+      });
+      for (Operation *op : work) {
+        if (auto select = dyn_cast<arith::SelectOp>(op))
+          changed |= moveBehindSelect(select);
+        else if (auto branch = dyn_cast<scf::IfOp>(op))
+          changed |= branch.getNumResults() && moveBehindBranch(branch);
+        else
+          changed |= moveBehindMax(cast<ReduceOp>(op));
+      }
+    }
+    for (math::ExpOp op : exps) {
+      OpBuilder b(op);
+      Value x = scaled(b, op.getOperand(), kLog2E);
+      Value e = math::Exp2Op::create(b, op.getLoc(), x,
+                                     arith::FastMathFlags::afn);
+      op.getResult().replaceAllUsesWith(e);
+      op->erase();
+    }
+    eraseDead(kernel);
+    passed(kernel, kName, Twine(exps.size()) + " exponentials of base 2");
+  }
+};
+
+} // namespace
