@@ -581,6 +581,24 @@ def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def GpuFoldDivisionsPass : Pass<"fa-gpu-fold-divisions", "::mlir::ModuleOp"> {
+  let summary = "divide once per row instead of once per entry";
+  let description = [{
+    Optional. A tile over a value per row, on its way to 16 bits, is multiplied
+    with the inverse.
+
+    ```mlir
+    // before
+    %q = arith.divf %o, %ll           // fa.broadcast %l
+    // after
+    %i = arith.divf %one, %l
+    %q = arith.mulf %o, %ii           // fa.broadcast %i
+    ```
+    Numerics: one more rounding in f32 before that to 16 bits.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def GpuOrderGridPass : Pass<"fa-gpu-order-grid", "::mlir::ModuleOp"> {
   let summary = "the CTAs with the longest loops start first";
   let description = [{
