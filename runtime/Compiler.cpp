@@ -525,6 +525,9 @@ instantiate(std::shared_ptr<VariantSource> source, CompileOptions options,
 Result<Bundle> makeBundle(VariantSource &source, CompileOptions options,
                           const std::vector<std::string> &targets) {
   Bundle bundle{source.info(), options.instance, {}};
+  if (targets.empty())
+    return Status(ErrorCode::invalid_argument,
+                  "target: expected at least one target, e.g. sm_90, got none");
   for (const std::string &target : targets) {
     options.target = target;
     if (target == "cpu")
