@@ -410,6 +410,11 @@ compile(VariantSource &source, const CompileOptions &options) {
   p.insertAfter = options.insertAfter;
   p.map = back->gpu;
   p.runnable = true;
+  if (back->gpu) {
+    p.target = options.target;
+    p.aligned = options.aligned;
+    p.part = options.piece == Piece::backward ? "backward" : "forward";
+  }
 
   std::string what = fmt::format(
       "@{} {} {} head dims {}/{} group {} {}{}", source.info().name, p.dtype,
@@ -479,6 +484,7 @@ compileNest(const std::string &text, const std::string &name,
       PipelineOptions p;
       p.startAfter = "nest";
       p.map = back->gpu;
+      p.target = target;
       raw_string_ostream os(said);
       if (!module || failed(buildPipeline(pm, p, os)) ||
           failed(pm.run(*module)))
