@@ -2,6 +2,7 @@
 
 #include "runtime/Compiler.h"
 
+#include "codegen/cuda/CudaCodegen.h"
 #include "codegen/cuda/DeviceHeader.h"
 #include "codegen/cuda/Nvrtc.h"
 #include "passes/Passes.h"
@@ -239,12 +240,6 @@ struct BackEnd {
   }
 };
 
-namespace cuda {
-static Expected<Program> emitProgram(mlir::ModuleOp, const Target &target) {
-  return createStringError("this build of Fathom makes no kernels for GPUs");
-}
-} // namespace cuda
-
 /// Machine code for a module that has been through the passes. `lock` guards
 /// the module's context and is released when the module is used up: NVRTC takes
 /// its time, and other pieces may want the passes.
@@ -274,10 +269,11 @@ generate(std::shared_ptr<Executable> e,
       return s;
     return KernelCache::Compiled{e, std::move(entry)};
   }
-  auto program = cuda::emitProgram(*module, back.target);
+  auto program = cuda::emitProgram(*module);
   if (!program)
     return Status(ErrorCode::compile_error,
                   toString(program.takeError()) + messages->text);
+  program->target = back.target.name;
   messages.reset();
   module = nullptr;
   lock.unlock();

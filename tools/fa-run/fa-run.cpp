@@ -413,7 +413,7 @@ private:
       return;
     for (const cuda::Kernel &k : e.program->kernels)
       for (const std::string &w : cuda::warnings(k))
-        fmt::print(stderr, "fa-run: warning: kernel {}: {}\n", k.name, w);
+        fmt::print(stderr, "fa-run: warning: {}\n", w);
   }
 
   /// --device, or FATHOM_DEVICE, or a GPU if one can be used, or the CPU.
