@@ -450,7 +450,8 @@ static std::string functionOf(Operation *op) {
   StringRef name = op->getName().stripDialect();
   // The hardware's function where the op allows an approximation.
   auto fast = dyn_cast<arith::ArithFastMathInterface>(op);
-  if (fast && getElementTypeOrSelf(op->getResult(0)).isF32() &&
+  if (fast && fast.getFastMathFlagsAttr() &&
+      getElementTypeOrSelf(op->getResult(0)).isF32() &&
       arith::bitEnumContainsAll(fast.getFastMathFlagsAttr().getValue(),
                                 arith::FastMathFlags::afn) &&
       isa<math::Exp2Op, math::TanhOp>(op))
