@@ -339,7 +339,9 @@ LogicalResult Printer::forOp(Operation *op) {
     Value yielded = loop.getYieldedValues()[arg.getArgNumber() - 1];
     bool named = bool(arg.getLoc()->findInstanceOf<NameLoc>());
     Value calledLike = named || yielded == arg ? Value(arg) : yielded;
-    names[arg] = names[result] = fresh(hint(calledLike));
+    std::string name = fresh(hint(calledLike));
+    names[arg] = name;
+    names[result] = name;
     if (auto tile = dyn_cast<RankedTensorType>(arg.getType())) {
       int64_t n = gpu::layoutOf(tile).getNumRegisters();
       line("{} {}[{}];", registerType(tile.getElementType()), names[arg],
@@ -352,8 +354,9 @@ LogicalResult Printer::forOp(Operation *op) {
     targets.push_back(names[arg]);
   }
   Value iv = loop.getInductionVar();
-  std::string i = names[iv] =
+  std::string i =
       fresh(iv.getLoc()->findInstanceOf<NameLoc>() ? hint(iv) : "i");
+  names[iv] = i;
   std::string step = scalar(loop.getStep());
   line("#pragma unroll 1");
   open("for ({0} {1} = {2}; {1} < {3}; {4}) {{", cType(iv.getType()), i,

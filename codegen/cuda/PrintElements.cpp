@@ -448,6 +448,14 @@ static std::string comparison(arith::CmpFPredicate p, const std::string &a,
 /// A call of the function of device.h with the op's own name, if there is one.
 static std::string functionOf(Operation *op) {
   StringRef name = op->getName().stripDialect();
+  // The hardware's function where the op allows an approximation.
+  auto fast = dyn_cast<arith::ArithFastMathInterface>(op);
+  if (fast && fast.getFastMathFlagsAttr() &&
+      getElementTypeOrSelf(op->getResult(0)).isF32() &&
+      arith::bitEnumContainsAll(fast.getFastMathFlagsAttr().getValue(),
+                                arith::FastMathFlags::afn) &&
+      isa<math::Exp2Op, math::TanhOp>(op))
+    return name.str() + "_approx";
   if (isa<math::MathDialect>(op->getDialect()))
     return llvm::StringSwitch<std::string>(name)
         .Case("absf", "fabs")

@@ -79,6 +79,20 @@ struct Options {
                               cl::desc("order of the dims of Q, K, V, O")};
   cl::opt<bool> backward{"backward", cl::init(true), cl::cat(compiling),
                          cl::desc("also compile the gradient")};
+  cl::opt<std::string> part{
+      "part", cl::cat(compiling),
+      cl::desc("forward or backward, each with its own tiles on a GPU "
+               "(default: both, with one tiling)")};
+  cl::opt<bool> aligned{
+      "aligned", cl::init(true), cl::cat(compiling),
+      cl::desc("GPU: Q, K, V, O and their gradients have a last stride of 1 "
+               "and all else in multiples of 16 bytes")};
+  cl::opt<int64_t> numWarps{"num-warps", cl::init(0), cl::cat(compiling),
+                            cl::desc("GPU: warps a CTA (0: by the registers "
+                                     "that accumulators take)")};
+  cl::opt<int64_t> stages{
+      "stages", cl::init(2), cl::cat(compiling),
+      cl::desc("GPU: buffers for what loops copy ahead")};
   cl::opt<int64_t> blockM{"block-m", cl::init(0), cl::cat(compiling),
                           cl::desc("rows of Q in a tile")};
   cl::opt<int64_t> blockN{"block-n", cl::init(0), cl::cat(compiling),
@@ -152,6 +166,14 @@ static PipelineOptions pipelineOptions() {
   p.deterministic = o.deterministic;
   p.skip.assign(o.skip.begin(), o.skip.end());
   p.stopAfter = o.stopAfter;
+  cuda::Target gpu;
+  std::string reason;
+  if (cuda::Target::parse(o.target, gpu, reason))
+    p.target = o.target;
+  p.aligned = o.aligned;
+  p.part = o.part;
+  p.numWarps = o.numWarps;
+  p.stages = o.stages;
   p.mapOptions = "vector-bits=" + std::to_string(cpuTarget().vectorBits());
   // A stop inside of the pipeline shows the IR there.
   p.map = p.stopAfter.empty() || p.stopAfter == "map" ||
@@ -633,7 +655,7 @@ static LogicalResult drive(StringRef input, StringRef output,
   PipelineOptions p = pipelineOptions();
   if (nests)
     p.startAfter = "nest";
-  bool binary = o.emit == "llvm" || o.emit == "obj";
+  bool binary = o.emit == "llvm" || o.emit == "obj" || forGpu;
   p.map |= binary;
   if ((!passes || binary) && failed(runPipeline(*module, p, dump)))
     return failure();
