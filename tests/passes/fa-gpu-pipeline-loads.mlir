@@ -108,3 +108,31 @@ fa_gpu.kernel @stay(%x: !a, %y: !a, %n: index, %c: i1) num_warps(2) min_blocks(1
   fa.store %u, %y[%last, %c0] below(%n, %c16) : tensor<32x16xbf16, #l>, !a
   fa_gpu.return
 }
+
+// The wait for %a goes to its first use; the copy to %b stays under way.
+// CHECK-LABEL: @sink
+// CHECK: fa_gpu.copy_async
+// CHECK-NEXT: fa_gpu.commit
+// CHECK-NEXT: fa_gpu.copy_async
+// CHECK-NEXT: fa_gpu.commit
+// CHECK-NEXT: fa_gpu.wait 1
+// CHECK-NEXT: fa_gpu.load_shared
+// CHECK-NEXT: fa_gpu.wait 0
+// CHECK-NEXT: fa_gpu.load_shared
+fa_gpu.kernel @sink(%x: !a, %n: index) num_warps(2) min_blocks(1) alignments([16, 0]) {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %a = fa_gpu.alloc : !s
+  %b = fa_gpu.alloc : !s
+  fa_gpu.copy_async %x[%n, %c0] below(%n, %c16) to %a vector 16 : !a, !s
+  fa_gpu.commit
+  fa_gpu.wait 0
+  fa_gpu.copy_async %x[%n, %c0] below(%n, %c16) to %b vector 16 : !a, !s
+  fa_gpu.commit
+  fa_gpu.wait 0
+  %t = fa_gpu.load_shared %a : !s -> tensor<32x16xbf16, #l>
+  %u = fa_gpu.load_shared %b : !s -> tensor<32x16xbf16, #l>
+  fa.store %t, %x[%n, %c0] below(%n, %c16) : tensor<32x16xbf16, #l>, !a
+  fa.store %u, %x[%n, %c0] below(%n, %c16) : tensor<32x16xbf16, #l>, !a
+  fa_gpu.return
+}

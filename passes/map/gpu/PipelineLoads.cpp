@@ -1,12 +1,14 @@
 //===- PipelineLoads.cpp - fa-gpu-pipeline-loads ----------------------------===//
 //
 // Copies that an iteration waits for are issued some iterations earlier, each
-// buffer in as many stages; products run while the next tiles arrive.
+// buffer in as many stages; products run while the next tiles arrive. All waits
+// for copies go down to the first use of what was copied.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dialect/gpu/GpuDialect.h"
 #include "passes/Passes.h"
+#include "passes/map/gpu/SharedAccess.h"
 #include "passes/nest/Tiles.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -26,9 +28,8 @@ struct GpuPipelineLoadsPass
   using GpuPipelineLoadsPassBase::GpuPipelineLoadsPassBase;
 
   void runOnOperation() override {
-    if (stages < 2)
-      return;
     SmallVector<scf::ForOp> loops;
+    SmallVector<WaitOp> waits;
     getOperation()->walk([&](KernelOp kernel) {
       kernel.walk([&](scf::ForOp loop) {
         bool innermost = loop.getBody()
@@ -40,8 +41,68 @@ struct GpuPipelineLoadsPass
           loops.push_back(loop);
       });
     });
-    for (scf::ForOp loop : loops)
-      pipeline(loop);
+    SmallVector<scf::ForOp> done;
+    if (stages > 1)
+      for (scf::ForOp loop : loops)
+        if (scf::ForOp pipelined = pipeline(loop))
+          done.push_back(pipelined);
+    getOperation()->walk([&](WaitOp wait) { waits.push_back(wait); });
+    for (WaitOp wait : llvm::reverse(waits))
+      sink(wait);
+    // No copy is under way after these, and what follows can tell: buffers of
+    // the loop may be used for something else.
+    for (scf::ForOp loop : done) {
+      OpBuilder b(loop->getContext());
+      b.setInsertionPointAfter(loop);
+      WaitOp::create(b, loop.getLoc(), 0);
+    }
+  }
+
+  /// Moves a wait for all copies down its block to the first use of one of
+  /// those it is there for; copies issued on the way stay under way.
+  static void sink(WaitOp wait) {
+    if (wait.getPending())
+      return;
+    // Those since the last such wait.
+    llvm::SmallPtrSet<Value, 4> buffers;
+    Operation *op = wait->getPrevNode();
+    for (; op && !(isa<WaitOp>(op) && !cast<WaitOp>(op).getPending());
+         op = op->getPrevNode())
+      op->walk([&](CopyAsyncOp copy) {
+        if (AllocOp alloc = allocOf(copy.getBuffer()))
+          buffers.insert(alloc.getResult());
+      });
+    if (buffers.empty() || (!op && !isa<KernelOp>(wait->getParentOp())))
+      return;
+    int64_t pending = 0;
+    op = wait->getNextNode();
+    for (; mayPass(op, buffers); op = op->getNextNode())
+      pending += isa<CommitOp>(op);
+    wait.setPending(pending);
+    wait->moveBefore(op);
+    if (auto next = dyn_cast<WaitOp>(op))
+      if (int64_t(next.getPending()) <= pending)
+        wait.erase();
+  }
+
+  /// True if a wait for copies to `buffers` may stand after `op`.
+  static bool mayPass(Operation *op,
+                      const llvm::SmallPtrSet<Value, 4> &buffers) {
+    if (op->hasTrait<OpTrait::IsTerminator>() || isa<WaitOp>(op))
+      return false;
+    if (isa<CommitOp>(op))
+      return true;
+    return !op->walk([&](Operation *inner) {
+                // Barriers are there for what is complete before them.
+                bool stops = isa<CommitOp, WaitOp, BarrierOp, WaitTurnOp,
+                                 EndTurnOp, ClaimOp>(inner);
+                if (!isa<FlipOp, StageOp>(inner))
+                  for (Value v : inner->getOperands())
+                    if (isa<SharedType>(v.getType()))
+                      stops |= !allocOf(v) ||
+                               buffers.contains(allocOf(v).getResult());
+                return stops ? WalkResult::interrupt() : WalkResult::advance();
+              }).wasInterrupted();
   }
 
   /// All ops that use `buffer` or a view of it; the views go to `views`.
@@ -114,7 +175,8 @@ struct GpuPipelineLoadsPass
     return "";
   }
 
-  void pipeline(scf::ForOp loop) {
+  /// Returns the new loop, or null if no copy could go ahead.
+  scf::ForOp pipeline(scf::ForOp loop) {
     SmallVector<CopyAsyncOp> copies;
     bool stay = false;
     loop.getBody()->walk([&](CopyAsyncOp copy) {
@@ -129,7 +191,7 @@ struct GpuPipelineLoadsPass
       missed(copy, "fa-gpu-pipeline-loads", why);
     });
     if (copies.empty())
-      return;
+      return {};
     passed(loop, "fa-gpu-pipeline-loads",
            Twine(copies.size()) +
                (copies.size() == 1 ? " copy issued " : " copies issued ") +
@@ -196,9 +258,7 @@ struct GpuPipelineLoadsPass
     }
     for (CopyAsyncOp copy : copies)
       copy.erase();
-    // No copy is under way, and what follows can tell.
-    b.setInsertionPointAfter(loop);
-    b.make<WaitOp>(0);
+    return loop;
   }
 
   /// Issues `copies` of the iteration `iv`, if it is one, into stage `stage`,
