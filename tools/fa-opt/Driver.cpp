@@ -95,6 +95,20 @@ struct Options {
       "deterministic", cl::cat(compiling),
       cl::desc("hold the result to be bitwise the same in every run")};
 
+  cl::opt<std::string> part{"part", cl::cat(compiling),
+                            cl::value_desc("forward|backward"),
+                            cl::desc("for GPUs: compile only that")};
+  cl::opt<bool> aligned{
+      "aligned", cl::init(true), cl::cat(compiling),
+      cl::desc(
+          "for GPUs: arrays start at, and rows are, multiples of 16 bytes")};
+  cl::opt<int64_t> numWarps{
+      "num-warps", cl::init(0), cl::cat(compiling),
+      cl::desc("for GPUs: warps a CTA (default: by the registers needed)")};
+  cl::opt<int64_t> stages{
+      "stages", cl::init(2), cl::cat(compiling),
+      cl::desc("for GPUs: buffers for what loops copy ahead")};
+
   cl::OptionCategory explaining{"Explaining",
                                 "What was chosen, why, and what it costs"};
   cl::opt<std::string> explain{"explain", cl::ValueOptional,
@@ -127,6 +141,12 @@ struct Options {
 
 static Options *options = nullptr;
 
+/// --target is one, which drive() checks.
+static bool isGpu() {
+  StringRef target = options->target;
+  return target.starts_with("sm_") || target.starts_with("compute_");
+}
+
 /// The CPU of --target, which drive() checks.
 static cpu::CpuTarget cpuTarget() {
   return {options->target == "cpu" ? "" : options->target.getValue()};
@@ -152,10 +172,20 @@ static PipelineOptions pipelineOptions() {
   p.deterministic = o.deterministic;
   p.skip.assign(o.skip.begin(), o.skip.end());
   p.stopAfter = o.stopAfter;
-  p.mapOptions = "vector-bits=" + std::to_string(cpuTarget().vectorBits());
+  if (isGpu()) {
+    p.target = o.target;
+    p.part = o.part;
+    p.aligned = o.aligned;
+    p.numWarps = o.numWarps;
+    p.stages = o.stages;
+  } else {
+    p.mapOptions = "vector-bits=" + std::to_string(cpuTarget().vectorBits());
+  }
   // A stop inside of the pipeline shows the IR there.
   p.map = p.stopAfter.empty() || p.stopAfter == "map" ||
-          p.stopAfter == pipelineSteps().back().pass;
+          llvm::any_of(pipelineSteps(), [&](const PipelineStep &s) {
+            return s.pass == p.stopAfter && s.stage == "map";
+          });
   return p;
 }
 
@@ -219,13 +249,27 @@ bool fathom::driverRequested() {
       o.dumpDir.getNumOccurrences())
     return true;
   bool any = false;
-  for (cl::Option *n : std::initializer_list<cl::Option *>{
-           &options->target, &options->stopAfter, std::addressof(options->skip),
-           &options->variant, &options->dtype, &options->headDim,
-           &options->headDimV, &options->group, &options->layout,
-           &options->backward, &options->blockM, &options->blockN,
-           &options->pPolicy, &options->dqPolicy, &options->dqSplits,
-           &options->deterministic})
+  for (cl::Option *n :
+       std::initializer_list<cl::Option *>{&options->target,
+                                           &options->stopAfter,
+                                           std::addressof(options->skip),
+                                           &options->variant,
+                                           &options->dtype,
+                                           &options->headDim,
+                                           &options->headDimV,
+                                           &options->group,
+                                           &options->layout,
+                                           &options->backward,
+                                           &options->blockM,
+                                           &options->blockN,
+                                           &options->pPolicy,
+                                           &options->dqPolicy,
+                                           &options->dqSplits,
+                                           &options->deterministic,
+                                           &options->part,
+                                           &options->aligned,
+                                           &options->numWarps,
+                                           &options->stages})
     any |= n->getNumOccurrences() > 0;
   return any && !hasPasses();
 }
@@ -569,20 +613,20 @@ static LogicalResult drive(StringRef input, StringRef output,
   };
   bool explain = o.explain.getNumOccurrences(),
        emit = o.emit.getNumOccurrences() || !explain;
-  cuda::Target gpu;
-  std::string reason;
-  bool isGpu = cuda::Target::parse(o.target, gpu, reason);
   if (failed(oneOf(o.emit, {"mlir", "llvm", "obj", "cuda", "ptx", "cubin"})))
     return failure();
-  if (!isGpu && (StringRef(o.target).starts_with("sm_") ||
-                 StringRef(o.target).starts_with("compute_")))
+  cuda::Target gpu;
+  std::string reason;
+  if (isGpu() && !cuda::Target::parse(o.target, gpu, reason))
     return error(reason);
-  if (!isGpu &&
+  if (!isGpu() &&
       failed(oneOf(o.target, {"cpu", "x86-64-v2", "x86-64-v3", "x86-64-v4",
                               "sm_80", "sm_90", "compute_80"})))
     return failure();
+  if (!o.part.empty() && failed(oneOf(o.part, {"forward", "backward"})))
+    return failure();
   bool forGpu = llvm::is_contained({"cuda", "ptx", "cubin"}, o.emit);
-  if (o.emit.getNumOccurrences() && o.emit != "mlir" && forGpu != isGpu)
+  if (o.emit.getNumOccurrences() && o.emit != "mlir" && forGpu != isGpu())
     return error(
         "expected --emit=" + o.emit + " with " +
         (forGpu ? "--target=sm_90 or another GPU" : "a CPU as --target") +
@@ -633,7 +677,7 @@ static LogicalResult drive(StringRef input, StringRef output,
   PipelineOptions p = pipelineOptions();
   if (nests)
     p.startAfter = "nest";
-  bool binary = o.emit == "llvm" || o.emit == "obj";
+  bool binary = o.emit == "llvm" || o.emit == "obj" || forGpu;
   p.map |= binary;
   if ((!passes || binary) && failed(runPipeline(*module, p, dump)))
     return failure();
