@@ -2,6 +2,7 @@
 
 #include "runtime/Compiler.h"
 
+#include "codegen/cuda/CudaCodegen.h"
 #include "codegen/cuda/DeviceHeader.h"
 #include "codegen/cuda/Nvrtc.h"
 #include "passes/Passes.h"
@@ -239,12 +240,6 @@ struct BackEnd {
   }
 };
 
-namespace cuda {
-static Expected<Program> emitProgram(mlir::ModuleOp, const Target &target) {
-  return createStringError("this build of Fathom makes no kernels for GPUs");
-}
-} // namespace cuda
-
 /// Machine code for a module that has been through the passes. `lock` guards
 /// the module's context and is released when the module is used up: NVRTC takes
 /// its time, and other pieces may want the passes.
@@ -274,10 +269,11 @@ generate(std::shared_ptr<Executable> e,
       return s;
     return KernelCache::Compiled{e, std::move(entry)};
   }
-  auto program = cuda::emitProgram(*module, back.target);
+  auto program = cuda::emitProgram(*module);
   if (!program)
     return Status(ErrorCode::compile_error,
                   toString(program.takeError()) + messages->text);
+  program->target = back.target.name;
   messages.reset();
   module = nullptr;
   lock.unlock();
@@ -410,6 +406,11 @@ compile(VariantSource &source, const CompileOptions &options) {
   p.insertAfter = options.insertAfter;
   p.map = back->gpu;
   p.runnable = true;
+  if (back->gpu) {
+    p.target = options.target;
+    p.aligned = options.aligned;
+    p.part = options.piece == Piece::backward ? "backward" : "forward";
+  }
 
   std::string what = fmt::format(
       "@{} {} {} head dims {}/{} group {} {}{}", source.info().name, p.dtype,
@@ -479,6 +480,7 @@ compileNest(const std::string &text, const std::string &name,
       PipelineOptions p;
       p.startAfter = "nest";
       p.map = back->gpu;
+      p.target = target;
       raw_string_ostream os(said);
       if (!module || failed(buildPipeline(pm, p, os)) ||
           failed(pm.run(*module)))
@@ -525,6 +527,9 @@ instantiate(std::shared_ptr<VariantSource> source, CompileOptions options,
 Result<Bundle> makeBundle(VariantSource &source, CompileOptions options,
                           const std::vector<std::string> &targets) {
   Bundle bundle{source.info(), options.instance, {}};
+  if (targets.empty())
+    return Status(ErrorCode::invalid_argument,
+                  "target: expected at least one target, e.g. sm_90, got none");
   for (const std::string &target : targets) {
     options.target = target;
     if (target == "cpu")

@@ -5,6 +5,7 @@ build/bin; --param tools=DIR takes them from elsewhere).
 """
 
 import os
+import subprocess
 
 import lit.formats
 
@@ -23,5 +24,10 @@ config.environment["PATH"] = os.pathsep.join([tools, llvm, os.environ["PATH"]])
 config.environment["FATHOM_CACHE_DIR"] = os.path.join(config.test_exec_root, "cache")
 config.environment["FATHOM_DEVICE"] = "cpu"  # tests for GPUs say so
 config.substitutions.append(("%root", root))
+devices = subprocess.run([os.path.join(tools, "fa-run"), "--list-devices"], capture_output=True, text=True).stdout
+if "compiles for GPUs" in devices:
+    config.available_features.add("nvrtc")
+if "cuda:0" in devices and "not all" not in devices:
+    config.available_features.add("cuda")
 if os.environ.get("FATHOM_TEST_FULL"):
     config.available_features.add("full")  # tools/check --full

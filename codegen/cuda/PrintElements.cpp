@@ -448,6 +448,13 @@ static std::string comparison(arith::CmpFPredicate p, const std::string &a,
 /// A call of the function of device.h with the op's own name, if there is one.
 static std::string functionOf(Operation *op) {
   StringRef name = op->getName().stripDialect();
+  // The hardware's function where the op allows an approximation.
+  auto fast = dyn_cast<arith::ArithFastMathInterface>(op);
+  if (fast && getElementTypeOrSelf(op->getResult(0)).isF32() &&
+      arith::bitEnumContainsAll(fast.getFastMathFlagsAttr().getValue(),
+                                arith::FastMathFlags::afn) &&
+      isa<math::Exp2Op, math::TanhOp>(op))
+    return name.str() + "_approx";
   if (isa<math::MathDialect>(op->getDialect()))
     return llvm::StringSwitch<std::string>(name)
         .Case("absf", "fabs")
@@ -585,6 +592,12 @@ std::string Printer::expression(Operation *op, ArrayRef<std::string> args) {
     if (std::string sign = operatorOf(op, element); !sign.empty())
       return fmt::format("({} {} {})", args[0], sign, args[1]);
   if (std::string name = functionOf(op); !name.empty()) {
+    // Where the IR allows it, f32 takes the instruction.
+    if (auto math = dyn_cast<arith::ArithFastMathInterface>(op);
+        math && element.isF32() && isa<math::Exp2Op, math::TanhOp>(op) &&
+        bitEnumContainsAll(math.getFastMathFlagsAttr().getValue(),
+                           arith::FastMathFlags::afn))
+      name += "_approx";
     // Literals would not tell the type.
     std::string text = "fa::" + name;
     if (isa<IntegerType, IndexType>(element) &&

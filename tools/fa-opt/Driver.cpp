@@ -79,6 +79,20 @@ struct Options {
                               cl::desc("order of the dims of Q, K, V, O")};
   cl::opt<bool> backward{"backward", cl::init(true), cl::cat(compiling),
                          cl::desc("also compile the gradient")};
+  cl::opt<std::string> part{
+      "part", cl::cat(compiling),
+      cl::desc("forward or backward, each with its own tiles on a GPU "
+               "(default: both, with one tiling)")};
+  cl::opt<bool> aligned{
+      "aligned", cl::init(true), cl::cat(compiling),
+      cl::desc("GPU: Q, K, V, O and their gradients have a last stride of 1 "
+               "and all else in multiples of 16 bytes")};
+  cl::opt<int64_t> numWarps{"num-warps", cl::init(0), cl::cat(compiling),
+                            cl::desc("GPU: warps a CTA (0: by the registers "
+                                     "that accumulators take)")};
+  cl::opt<int64_t> stages{
+      "stages", cl::init(2), cl::cat(compiling),
+      cl::desc("GPU: buffers for what loops copy ahead")};
   cl::opt<int64_t> blockM{"block-m", cl::init(0), cl::cat(compiling),
                           cl::desc("rows of Q in a tile")};
   cl::opt<int64_t> blockN{"block-n", cl::init(0), cl::cat(compiling),
@@ -94,20 +108,6 @@ struct Options {
   cl::opt<bool> deterministic{
       "deterministic", cl::cat(compiling),
       cl::desc("hold the result to be bitwise the same in every run")};
-
-  cl::opt<std::string> part{"part", cl::cat(compiling),
-                            cl::value_desc("forward|backward"),
-                            cl::desc("for GPUs: compile only that")};
-  cl::opt<bool> aligned{
-      "aligned", cl::init(true), cl::cat(compiling),
-      cl::desc(
-          "for GPUs: arrays start at, and rows are, multiples of 16 bytes")};
-  cl::opt<int64_t> numWarps{
-      "num-warps", cl::init(0), cl::cat(compiling),
-      cl::desc("for GPUs: warps a CTA (default: by the registers needed)")};
-  cl::opt<int64_t> stages{
-      "stages", cl::init(2), cl::cat(compiling),
-      cl::desc("for GPUs: buffers for what loops copy ahead")};
 
   cl::OptionCategory explaining{"Explaining",
                                 "What was chosen, why, and what it costs"};
@@ -141,12 +141,6 @@ struct Options {
 
 static Options *options = nullptr;
 
-/// --target is one, which drive() checks.
-static bool isGpu() {
-  StringRef target = options->target;
-  return target.starts_with("sm_") || target.starts_with("compute_");
-}
-
 /// The CPU of --target, which drive() checks.
 static cpu::CpuTarget cpuTarget() {
   return {options->target == "cpu" ? "" : options->target.getValue()};
@@ -172,15 +166,15 @@ static PipelineOptions pipelineOptions() {
   p.deterministic = o.deterministic;
   p.skip.assign(o.skip.begin(), o.skip.end());
   p.stopAfter = o.stopAfter;
-  if (isGpu()) {
+  cuda::Target gpu;
+  std::string reason;
+  if (cuda::Target::parse(o.target, gpu, reason))
     p.target = o.target;
-    p.part = o.part;
-    p.aligned = o.aligned;
-    p.numWarps = o.numWarps;
-    p.stages = o.stages;
-  } else {
-    p.mapOptions = "vector-bits=" + std::to_string(cpuTarget().vectorBits());
-  }
+  p.aligned = o.aligned;
+  p.part = o.part;
+  p.numWarps = o.numWarps;
+  p.stages = o.stages;
+  p.mapOptions = "vector-bits=" + std::to_string(cpuTarget().vectorBits());
   // A stop inside of the pipeline shows the IR there.
   p.map = p.stopAfter.empty() || p.stopAfter == "map" ||
           llvm::any_of(pipelineSteps(), [&](const PipelineStep &s) {
@@ -249,27 +243,13 @@ bool fathom::driverRequested() {
       o.dumpDir.getNumOccurrences())
     return true;
   bool any = false;
-  for (cl::Option *n :
-       std::initializer_list<cl::Option *>{&options->target,
-                                           &options->stopAfter,
-                                           std::addressof(options->skip),
-                                           &options->variant,
-                                           &options->dtype,
-                                           &options->headDim,
-                                           &options->headDimV,
-                                           &options->group,
-                                           &options->layout,
-                                           &options->backward,
-                                           &options->blockM,
-                                           &options->blockN,
-                                           &options->pPolicy,
-                                           &options->dqPolicy,
-                                           &options->dqSplits,
-                                           &options->deterministic,
-                                           &options->part,
-                                           &options->aligned,
-                                           &options->numWarps,
-                                           &options->stages})
+  for (cl::Option *n : std::initializer_list<cl::Option *>{
+           &options->target, &options->stopAfter, std::addressof(options->skip),
+           &options->variant, &options->dtype, &options->headDim,
+           &options->headDimV, &options->group, &options->layout,
+           &options->backward, &options->blockM, &options->blockN,
+           &options->pPolicy, &options->dqPolicy, &options->dqSplits,
+           &options->deterministic})
     any |= n->getNumOccurrences() > 0;
   return any && !hasPasses();
 }
@@ -613,20 +593,20 @@ static LogicalResult drive(StringRef input, StringRef output,
   };
   bool explain = o.explain.getNumOccurrences(),
        emit = o.emit.getNumOccurrences() || !explain;
-  if (failed(oneOf(o.emit, {"mlir", "llvm", "obj", "cuda", "ptx", "cubin"})))
-    return failure();
   cuda::Target gpu;
   std::string reason;
-  if (isGpu() && !cuda::Target::parse(o.target, gpu, reason))
+  bool isGpu = cuda::Target::parse(o.target, gpu, reason);
+  if (failed(oneOf(o.emit, {"mlir", "llvm", "obj", "cuda", "ptx", "cubin"})))
+    return failure();
+  if (!isGpu && (StringRef(o.target).starts_with("sm_") ||
+                 StringRef(o.target).starts_with("compute_")))
     return error(reason);
-  if (!isGpu() &&
+  if (!isGpu &&
       failed(oneOf(o.target, {"cpu", "x86-64-v2", "x86-64-v3", "x86-64-v4",
                               "sm_80", "sm_90", "compute_80"})))
     return failure();
-  if (!o.part.empty() && failed(oneOf(o.part, {"forward", "backward"})))
-    return failure();
   bool forGpu = llvm::is_contained({"cuda", "ptx", "cubin"}, o.emit);
-  if (o.emit.getNumOccurrences() && o.emit != "mlir" && forGpu != isGpu())
+  if (o.emit.getNumOccurrences() && o.emit != "mlir" && forGpu != isGpu)
     return error(
         "expected --emit=" + o.emit + " with " +
         (forGpu ? "--target=sm_90 or another GPU" : "a CPU as --target") +

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/cuda/Target.h"
+#include "codegen/cuda/Nvrtc.h"
 #include "runtime/Compiler.h"
 #include "runtime/Devices.h"
 #include "runtime/Npy.h"
@@ -328,6 +328,12 @@ private:
                  d.memory ? fmt::format(", {} MiB", d.memory >> 20) : "");
     if (!list.note.empty())
       fmt::print("not all can be used: {}\n", list.note);
+    auto nvrtc = cuda::nvrtc();
+    if (nvrtc)
+      fmt::print("compiles for GPUs with NVRTC {}.{}, {}\n", (*nvrtc)->major,
+                 (*nvrtc)->minor, (*nvrtc)->path);
+    else
+      fmt::print("compiles for no GPU: {}\n", toString(nvrtc.takeError()));
     return 0;
   }
 
@@ -407,7 +413,7 @@ private:
       return;
     for (const cuda::Kernel &k : e.program->kernels)
       for (const std::string &w : cuda::warnings(k))
-        fmt::print(stderr, "fa-run: warning: kernel {}: {}\n", k.name, w);
+        fmt::print(stderr, "fa-run: warning: {}\n", w);
   }
 
   /// --device, or FATHOM_DEVICE, or a GPU if one can be used, or the CPU.

@@ -383,7 +383,7 @@ LogicalResult TileMapper::map(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 /// Warps by the accumulators that a thread must hold: what loops carry and the
-/// largest product, in at most 208 of its 255 registers.
+/// largest product that starts anew, in at most 208 of its 255 registers.
 int64_t chooseWarps(NestOp nest) {
   int64_t carried = 0, largest = 0;
   nest.walk([&](scf::ForOp loop) {
@@ -394,6 +394,8 @@ int64_t chooseWarps(NestOp nest) {
     carried = std::max(carried, sum);
   });
   nest.walk([&](DotOp dot) {
+    if (!floatConstant(dot.getAcc()))
+      return;
     auto type = dot.getResult().getType();
     largest = std::max(largest, type.getNumElements() *
                                     type.getElementTypeBitWidth() / 32);
