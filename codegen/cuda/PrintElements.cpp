@@ -450,7 +450,8 @@ static std::string functionOf(Operation *op) {
   StringRef name = op->getName().stripDialect();
   // The hardware's function where the op allows an approximation.
   auto fast = dyn_cast<arith::ArithFastMathInterface>(op);
-  if (fast && getElementTypeOrSelf(op->getResult(0)).isF32() &&
+  if (fast && fast.getFastMathFlagsAttr() &&
+      getElementTypeOrSelf(op->getResult(0)).isF32() &&
       arith::bitEnumContainsAll(fast.getFastMathFlagsAttr().getValue(),
                                 arith::FastMathFlags::afn) &&
       isa<math::Exp2Op, math::TanhOp>(op))
@@ -592,12 +593,6 @@ std::string Printer::expression(Operation *op, ArrayRef<std::string> args) {
     if (std::string sign = operatorOf(op, element); !sign.empty())
       return fmt::format("({} {} {})", args[0], sign, args[1]);
   if (std::string name = functionOf(op); !name.empty()) {
-    // Where the IR allows it, f32 takes the instruction.
-    if (auto math = dyn_cast<arith::ArithFastMathInterface>(op);
-        math && element.isF32() && isa<math::Exp2Op, math::TanhOp>(op) &&
-        bitEnumContainsAll(math.getFastMathFlagsAttr().getValue(),
-                           arith::FastMathFlags::afn))
-      name += "_approx";
     // Literals would not tell the type.
     std::string text = "fa::" + name;
     if (isa<IntegerType, IndexType>(element) &&
