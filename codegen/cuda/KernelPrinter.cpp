@@ -339,17 +339,18 @@ LogicalResult Printer::forOp(Operation *op) {
     Value yielded = loop.getYieldedValues()[arg.getArgNumber() - 1];
     bool named = bool(arg.getLoc()->findInstanceOf<NameLoc>());
     Value calledLike = named || yielded == arg ? Value(arg) : yielded;
-    names[arg] = names[result] = fresh(hint(calledLike));
+    std::string name = fresh(hint(calledLike));
+    names[arg] = name;
+    names[result] = name;
     if (auto tile = dyn_cast<RankedTensorType>(arg.getType())) {
       int64_t n = gpu::layoutOf(tile).getNumRegisters();
-      line("{} {}[{}];", registerType(tile.getElementType()), names[arg],
+      line("{} {}[{}];", registerType(tile.getElementType()), name,
            isHalf(tile.getElementType()) ? llvm::divideCeil(n, 2) : n);
-      assign(names[arg], init);
+      assign(name, init);
     } else {
-      line("{} {} = {};", cType(arg.getType()), names[arg],
-           bare(scalar(init)).str());
+      line("{} {} = {};", cType(arg.getType()), name, bare(scalar(init)).str());
     }
-    targets.push_back(names[arg]);
+    targets.push_back(name);
   }
   Value iv = loop.getInductionVar();
   std::string i = names[iv] =
