@@ -276,7 +276,8 @@ generate(std::shared_ptr<Executable> e,
   program->target = back.target.name;
   messages.reset();
   module = nullptr;
-  lock.unlock();
+  if (lock.owns_lock()) // a context of its own has none
+    lock.unlock();
   if (Error error = cuda::compile(*program))
     return Status(ErrorCode::compile_error, toString(std::move(error)));
   entry.object = cuda::toText(*program);
