@@ -176,7 +176,9 @@ static PipelineOptions pipelineOptions() {
   p.mapOptions = "vector-bits=" + std::to_string(cpuTarget().vectorBits());
   // A stop inside of the pipeline shows the IR there.
   p.map = p.stopAfter.empty() || p.stopAfter == "map" ||
-          p.stopAfter == pipelineSteps().back().pass;
+          llvm::any_of(pipelineSteps(), [&](const PipelineStep &s) {
+            return s.pass == p.stopAfter && s.stage == "map";
+          });
   return p;
 }
 
