@@ -786,7 +786,8 @@ def GpuAssignSharedMemoryPass
   let description = [{
     Offsets are multiples of 16 bytes, of 128 for buffers of rank 2. Buffers
     share bytes where neither is needed while the other is in use and a barrier
-    stands between. What a buffer holds is not needed after the iteration that
+    stands between; outside innermost loops one is added if that saves bytes.
+    What a buffer holds is not needed after the iteration that
     its alloc stands in. Fails if a kernel needs more than `limit`.
 
     Before:
