@@ -59,8 +59,8 @@ static Value remake(Value v, ThreadLayoutAttr layout) {
   auto type = withLayout(tileType(v), layout);
   if (auto constant = dyn_cast<arith::ConstantOp>(copy)) {
     auto dense = cast<DenseElementsAttr>(constant.getValue());
-    constant.setValueAttr(DenseElementsAttr::get(
-        type, dense.getSplatValue<Attribute>()));
+    constant.setValueAttr(
+        DenseElementsAttr::get(type, dense.getSplatValue<Attribute>()));
   }
   copy->getResult(0).setType(type);
   return copy->getResult(0);
@@ -131,24 +131,23 @@ void gpu::eraseDead(KernelOp kernel) {
   while (changed) {
     changed = false;
     SmallVector<Operation *> dead;
-    kernel->walk<WalkOrder::PostOrder, ReverseIterator>(
-        [&](Operation *op) {
-          if (isa<AllocOp>(op)) {
-            SmallVector<Operation *> users;
-            bool read = false;
-            forUsers(op->getResult(0), [&](Operation *user) {
-              read |= !isa<StoreSharedOp>(user);
-              users.push_back(user);
-            });
-            if (!read)
-              for (Operation *user : users)
-                user->erase();
-            changed |= !read && !users.empty();
-          }
-          if (isOpTriviallyDead(op)) {
-            op->erase();
-            changed = true;
-          }
+    kernel->walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
+      if (isa<AllocOp>(op)) {
+        SmallVector<Operation *> users;
+        bool read = false;
+        forUsers(op->getResult(0), [&](Operation *user) {
+          read |= !isa<StoreSharedOp>(user);
+          users.push_back(user);
         });
+        if (!read)
+          for (Operation *user : users)
+            user->erase();
+        changed |= !read && !users.empty();
+      }
+      if (isOpTriviallyDead(op)) {
+        op->erase();
+        changed = true;
+      }
+    });
   }
 }

@@ -47,9 +47,10 @@ private:
 
   KernelOp kernel;
   DenseMap<Value, unsigned> ids;
-  SmallVector<std::pair<unsigned, bool>> parents; // and whether transposed to it
-  SmallVector<unsigned> groups;                   // roots
-  SmallVector<bool> flips;                        // by node; roots matter
+  SmallVector<std::pair<unsigned, bool>>
+      parents;                  // and whether transposed to it
+  SmallVector<unsigned> groups; // roots
+  SmallVector<bool> flips;      // by node; roots matter
 };
 
 bool isMatrix(Value v) { return isTile(v) && tileType(v).getRank() == 2; }
@@ -113,9 +114,9 @@ void Orientation::collect() {
         if (isMatrix(v))
           tie(v, op->getResult(0));
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
-      for (auto [init, arg, yielded, result] : llvm::zip_equal(
-               loop.getInitArgs(), loop.getRegionIterArgs(),
-               loop.getYieldedValues(), loop.getResults())) {
+      for (auto [init, arg, yielded, result] :
+           llvm::zip_equal(loop.getInitArgs(), loop.getRegionIterArgs(),
+                           loop.getYieldedValues(), loop.getResults())) {
         if (!isMatrix(arg))
           continue;
         tie(init, arg);
@@ -254,8 +255,8 @@ bool Orientation::apply() {
       auto type = RankedTensorType::get(shape, tileType(acc).getElementType(),
                                         layoutOf(acc).transposed());
       Value accT = TransposeOp::create(b, loc, type, acc);
-      Value product = MmaOp::create(b, loc, type, flip(mma.getB()),
-                                    flip(mma.getA()), accT);
+      Value product =
+          MmaOp::create(b, loc, type, flip(mma.getB()), flip(mma.getA()), accT);
       Value back = TransposeOp::create(b, loc, mma.getType(), product);
       mma.getResult().replaceAllUsesWith(back);
       op->erase();
@@ -270,8 +271,8 @@ bool Orientation::apply() {
       ThreadLayoutAttr had = layoutOf(result);
       result.setType(withLayout(tileType(result), want));
       b.setInsertionPointAfter(op);
-      Value back = ConvertOp::create(
-          b, loc, withLayout(tileType(result), had), result);
+      Value back =
+          ConvertOp::create(b, loc, withLayout(tileType(result), had), result);
       result.replaceAllUsesExcept(back, back.getDefiningOp());
     } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
       Value result = broadcast.getResult();
@@ -328,9 +329,9 @@ bool Orientation::apply() {
           OpBuilder y(yield);
           for (OpOperand &use : yield->getOpOperands())
             if (isMatrix(use.get()))
-              use.set(inLayout(
-                  y, use.get(),
-                  layoutOf(branch.getResult(use.getOperandNumber()))));
+              use.set(
+                  inLayout(y, use.get(),
+                           layoutOf(branch.getResult(use.getOperandNumber()))));
         }
     }
   });
