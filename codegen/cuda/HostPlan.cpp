@@ -79,6 +79,7 @@ public:
 private:
   LogicalResult visit(Operation *op);
   LogicalResult allocate(memref::AllocOp op);
+  LogicalResult clear(gpu::ClearOp op);
   LogicalResult launch(gpu::LaunchOp op);
   LogicalResult fail(Operation *op, const llvm::Twine &message) {
     if (error.empty())
@@ -145,11 +146,17 @@ LogicalResult PlanMaker::allocate(memref::AllocOp op) {
   i.op = Instruction::allocate;
   i.a = number;
   plan.code.push_back(i);
-  if (type.getElementType().isIntOrIndex()) {
-    i.op = Instruction::clear;
-    i.imm = 0;
-    plan.code.push_back(i);
-  }
+  return success();
+}
+
+LogicalResult PlanMaker::clear(gpu::ClearOp op) {
+  auto w = workspaces.find(op.getBuffer());
+  if (w == workspaces.end())
+    return fail(op, "expected an array that is allocated here");
+  Instruction i;
+  i.op = Instruction::clear;
+  i.a = w->second;
+  plan.code.push_back(i);
   return success();
 }
 
@@ -195,6 +202,8 @@ LogicalResult PlanMaker::launch(gpu::LaunchOp op) {
 LogicalResult PlanMaker::visit(Operation *op) {
   if (auto alloc = dyn_cast<memref::AllocOp>(op))
     return allocate(alloc);
+  if (auto c = dyn_cast<gpu::ClearOp>(op))
+    return clear(c);
   if (auto l = dyn_cast<gpu::LaunchOp>(op))
     return launch(l);
   if (auto ret = dyn_cast<func::ReturnOp>(op)) {
