@@ -143,7 +143,7 @@ fa_gpu.kernel @sink(%x: !a, %n: index) num_warps(2) min_blocks(1) alignments([16
 // ONE-LABEL: @in_turn
 // ONE: fa_gpu.commit
 // ONE: scf.if
-// ONE-NEXT: fa_gpu.copy_async %[[X:[^[]*]][
+// ONE-NEXT: fa_gpu.copy_async %[[X:[a-z0-9]+]][
 // ONE-NEXT: }
 // ONE-NEXT: fa_gpu.commit
 // ONE-NEXT: scf.for
