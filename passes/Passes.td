@@ -695,7 +695,9 @@ def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
     loop uses, from a place that follows from the loop's variable. The buffer
     gets `stages` stages; the loop carries the number of its own. A copy of an
     iteration that would not run is not issued; its group is closed empty.
-    Waits for other copies go down to the first use of what was copied.
+    With `stages=1` a buffer stays one: its copy is issued after its last use,
+    where threads wait for another buffer anyway, and waited for before its
+    first. Waits for other copies go down to the first use of what was copied.
 
     Before:
     ```mlir
@@ -723,7 +725,7 @@ def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"stages", "stages", "int64_t", "2",
-                        "stages of a buffer; 1: copies stay in their iterations">];
+                        "stages of a buffer; 1: copies are issued once it is free">];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect",
                            "::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];
