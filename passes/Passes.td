@@ -556,6 +556,25 @@ def GpuForwardFragmentsPass : Pass<"fa-gpu-forward-fragments", "::mlir::ModuleOp
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
+def GpuStageLinesPass : Pass<"fa-gpu-stage-lines", "::mlir::ModuleOp"> {
+  let summary = "values per row that a loop reads go through shared memory";
+  let description = [{
+    Optional. A rank 1 tile that a loop with products loads is copied
+    asynchronously, so that `fa-gpu-pipeline-loads` can have it ready in time.
+
+    ```mlir
+    // before
+    %l = fa.load %L[%b, %h, %i] below(%n) : memref<?x?x?xf32> -> tensor<64xf32, #layout>
+    // after
+    fa_gpu.copy_async %L[%b, %h, %i] below(%n) to %buf vector 4 : memref<?x?x?xf32>, !fa_gpu.shared<64xf32, pitch = 64>
+    fa_gpu.commit
+    fa_gpu.wait 0
+    %l = fa_gpu.load_shared %buf : !fa_gpu.shared<64xf32, pitch = 64> -> tensor<64xf32, #layout>
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
 def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
   let summary = "exponentials by the hardware's 2^x, with the scale folded in";
   let description = [{

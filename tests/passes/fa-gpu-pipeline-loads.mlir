@@ -141,14 +141,15 @@ fa_gpu.kernel @sink(%x: !a, %n: index) num_warps(2) min_blocks(1) alignments([16
 // One buffer each: %b's copy is issued when all have read the one before and
 // %a is awaited; %a's for the next iteration when %b is. Two barriers.
 // ONE-LABEL: @in_turn
-// ONE: scf.if
-// ONE: fa_gpu.copy_async %[[X:.*]][
 // ONE: fa_gpu.commit
+// ONE: scf.if
+// ONE-NEXT: fa_gpu.copy_async %[[X:[a-z0-9]+]][
+// ONE-NEXT: }
 // ONE-NEXT: fa_gpu.commit
 // ONE-NEXT: scf.for
 // ONE-NEXT: fa_gpu.wait 0
 // ONE-NEXT: fa_gpu.barrier
-// ONE-NEXT: fa_gpu.copy_async %[[Y:.*]][
+// ONE-NEXT: fa_gpu.copy_async
 // ONE-NEXT: fa_gpu.commit
 // ONE-NEXT: fa_gpu.load_shared
 // ONE-NEXT: fa_gpu.wait 0
