@@ -73,6 +73,12 @@ const Choice kCounts = {int(kVariants.size()), int(kTypes.size()),
                         int(kTilings.size()),  int(kStrides.size()),
                         int(kTargets.size()),  int(kLseGrads.size())};
 
+/// Three lines of 512 doubles for each of 16 keys are more shared memory than
+/// there is.
+bool fits(const Choice &c) {
+  return kTypes[c[1]] != DType::f64 || kHeadDims[c[2]].first < 512;
+}
+
 bool isAllowed(const Choice &c) {
   auto [d, dv] = kHeadDims[c[2]];
   const Tiling &t = kTilings[c[4]];
@@ -81,9 +87,7 @@ bool isAllowed(const Choice &c) {
     return false;
   if (d > 80 && t.m == 0)
     return false;
-  // Not even the smallest tiles fit the shared memory of sm_80.
-  return kTypes[c[1]] != DType::f64 || d < 512 ||
-         kTargets[c[6]] != std::string("sm_80");
+  return fits(c);
 }
 
 /// `count` choices that meet as many pairs as they can, always the same ones.
@@ -102,7 +106,7 @@ std::vector<Choice> pairwise(size_t count, llvm::ArrayRef<Choice> fixed = {}) {
   };
   std::vector<Choice> all;
   while (all.size() < count) {
-    Choice best;
+    Choice best = {};
     int most = -1;
     for (int attempt = 0; attempt < 300; ++attempt) {
       Choice c;
@@ -131,7 +135,8 @@ std::vector<Choice> selection() {
     for (int v = 0; v < kCounts[0]; ++v)
       for (int t = 0; t < kCounts[1]; ++t)
         for (int d = 0; d < kCounts[2]; ++d)
-          fixed.push_back({v, t, d});
+          if (Choice c = {v, t, d}; fits(c))
+            fixed.push_back(c);
   llvm::append_range(all, pairwise(fullRun() ? fixed.size() : 58, fixed));
   return all;
 }
