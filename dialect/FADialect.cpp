@@ -35,9 +35,9 @@ void FADialect::initialize() {
 }
 
 void fathom::registerFA(DialectRegistry &registry) {
-  registry.insert<FADialect, gpu::FAGpuDialect, arith::ArithDialect, func::FuncDialect,
-                  math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-                  tensor::TensorDialect>();
+  registry.insert<FADialect, gpu::FAGpuDialect, arith::ArithDialect,
+                  func::FuncDialect, math::MathDialect, memref::MemRefDialect,
+                  scf::SCFDialect, tensor::TensorDialect>();
 }
 
 FloatType fathom::getAccType(Type dtype) {

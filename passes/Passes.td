@@ -556,6 +556,25 @@ def GpuForwardFragmentsPass : Pass<"fa-gpu-forward-fragments", "::mlir::ModuleOp
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
+def GpuStageLinesPass : Pass<"fa-gpu-stage-lines", "::mlir::ModuleOp"> {
+  let summary = "values per row that a loop reads go through shared memory";
+  let description = [{
+    Optional. A rank 1 tile that a loop with products loads is copied
+    asynchronously, so that `fa-gpu-pipeline-loads` can have it ready in time.
+
+    ```mlir
+    // before
+    %l = fa.load %L[%b, %h, %i] below(%n) : memref<?x?x?xf32> -> tensor<64xf32, #layout>
+    // after
+    fa_gpu.copy_async %L[%b, %h, %i] below(%n) to %buf vector 4 : memref<?x?x?xf32>, !fa_gpu.shared<64xf32, pitch = 64>
+    fa_gpu.commit
+    fa_gpu.wait 0
+    %l = fa_gpu.load_shared %buf : !fa_gpu.shared<64xf32, pitch = 64> -> tensor<64xf32, #layout>
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
 def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
   let summary = "exponentials by the hardware's 2^x, with the scale folded in";
   let description = [{
@@ -617,52 +636,6 @@ def GpuOrderGridPass : Pass<"fa-gpu-order-grid", "::mlir::ModuleOp"> {
 }
 
 //===----------------------------------------------------------------------===//
-// For tests
-//===----------------------------------------------------------------------===//
-
-def TestStripPass : Pass<"fa-test-strip", "::mlir::ModuleOp"> {
-  let summary = "Drop all that passes must not depend on";
-  let description = [{
-    Drops discardable attributes but `fa.schedule` on functions, labels of nests
-    and locations; renames private symbols. Passes after it do the same as
-    without it.
-
-    Before:
-    ```mlir
-    func.func private @f(...) attributes {note = 1} { fa.nest "fwd" parallel(%i = %n) { ... } }
-    ```
-    After:
-    ```mlir
-    func.func private @private0(...) { fa.nest parallel(%i = %n) { ... } }
-    ```
-  }];
-}
-
-def TestMutatePass : Pass<"fa-test-mutate", "::mlir::ModuleOp"> {
-  let summary = "Edit the tiled nests, to see that later passes keep the edit";
-  let description = [{
-    Run after `fa-tile`. `halve-p`: the exponential that is not summed, so P, is
-    halved. `add-term`: 0.125 is added to what the first select of a score tile
-    shows. `swap-operands`: the first difference of tiles is reversed, so
-    exp(x - m) becomes exp(m - x). `reorder`: commutes and moves ops; the
-    meaning stays.
-
-    Before:
-    ```mlir
-    %p = math.exp %d : tensor<64x64xf32>
-    ```
-    After `kind=halve-p`:
-    ```mlir
-    %e = math.exp %d : tensor<64x64xf32>
-    %p = arith.mulf %e, %half : tensor<64x64xf32>
-    ```
-  }];
-  let options = [Option<"kind", "kind", "std::string", [{"halve-p"}],
-                        "halve-p, add-term, swap-operands or reorder">];
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
-}
-
-//===----------------------------------------------------------------------===//
 // map stage for GPUs: shared memory
 //===----------------------------------------------------------------------===//
 
@@ -695,6 +668,9 @@ def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
     loop uses, from a place that follows from the loop's variable. The buffer
     gets `stages` stages; the loop carries the number of its own. A copy of an
     iteration that would not run is not issued; its group is closed empty.
+    With `stages=1` a buffer stays one: its copy is issued after its last use,
+    where threads wait for another buffer anyway, and waited for before its
+    first. Waits for other copies go down to the first use of what was copied.
 
     Before:
     ```mlir
@@ -722,7 +698,7 @@ def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"stages", "stages", "int64_t", "2",
-                        "stages of a buffer; 1 leaves loops as they are">];
+                        "stages of a buffer; 1: copies are issued once it is free">];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect",
                            "::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];
@@ -785,7 +761,8 @@ def GpuAssignSharedMemoryPass
   let description = [{
     Offsets are multiples of 16 bytes, of 128 for buffers of rank 2. Buffers
     share bytes where neither is needed while the other is in use and a barrier
-    stands between. What a buffer holds is not needed after the iteration that
+    stands between; outside innermost loops one is added if that saves bytes.
+    What a buffer holds is not needed after the iteration that
     its alloc stands in. Fails if a kernel needs more than `limit`.
 
     Before:
@@ -800,6 +777,52 @@ def GpuAssignSharedMemoryPass
   let options = [Option<"limit", "limit", "int64_t", "0",
                         "bytes of shared memory a CTA may have; 0: any number">];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// For tests
+//===----------------------------------------------------------------------===//
+
+def TestStripPass : Pass<"fa-test-strip", "::mlir::ModuleOp"> {
+  let summary = "Drop all that passes must not depend on";
+  let description = [{
+    Drops discardable attributes but `fa.schedule` on functions, labels of nests
+    and locations; renames private symbols. Passes after it do the same as
+    without it.
+
+    Before:
+    ```mlir
+    func.func private @f(...) attributes {note = 1} { fa.nest "fwd" parallel(%i = %n) { ... } }
+    ```
+    After:
+    ```mlir
+    func.func private @private0(...) { fa.nest parallel(%i = %n) { ... } }
+    ```
+  }];
+}
+
+def TestMutatePass : Pass<"fa-test-mutate", "::mlir::ModuleOp"> {
+  let summary = "Edit the tiled nests, to see that later passes keep the edit";
+  let description = [{
+    Run after `fa-tile`. `halve-p`: the exponential that is not summed, so P, is
+    halved. `add-term`: 0.125 is added to what the first select of a score tile
+    shows. `swap-operands`: the first difference of tiles is reversed, so
+    exp(x - m) becomes exp(m - x). `reorder`: commutes and moves ops; the
+    meaning stays.
+
+    Before:
+    ```mlir
+    %p = math.exp %d : tensor<64x64xf32>
+    ```
+    After `kind=halve-p`:
+    ```mlir
+    %e = math.exp %d : tensor<64x64xf32>
+    %p = arith.mulf %e, %half : tensor<64x64xf32>
+    ```
+  }];
+  let options = [Option<"kind", "kind", "std::string", [{"halve-p"}],
+                        "halve-p, add-term, swap-operands or reorder">];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 #endif // FATHOM_PASSES_PASSES_TD

@@ -240,60 +240,87 @@ struct BackEnd {
   }
 };
 
-/// Machine code for a module that has been through the passes. `lock` guards
-/// the module's context and is released when the module is used up: NVRTC takes
-/// its time, and other pieces may want the passes.
-static Result<KernelCache::Compiled>
-generate(std::shared_ptr<Executable> e,
-         mlir::OwningOpRef<mlir::ModuleOp> module, const BackEnd &back,
-         std::unique_lock<std::mutex> lock) {
-  auto messages = std::make_unique<Messages>(*module->getContext());
-  DiskCache::Entry entry;
-  if (!back.gpu) {
-    for (auto &[point, symbol] : entriesOf(*e)) {
-      auto found = entryPoint(*module, symbol);
-      if (!found)
-        return found.status();
-      *point = *found;
-    }
-    (*module)->walk([&](NestOp nest) {
-      e->nests.push_back(nest.getLabel().value_or("nest").str());
-    });
-    entry.meta = toMeta(*e);
-    auto code = cpu::CpuExecutable::compile(*module);
-    if (!code)
-      return Status(ErrorCode::compile_error,
-                    toString(code.takeError()) + messages->text);
-    entry.object = (*code)->object().str();
-    if (Status s = link(*e, std::move(*code)); !s)
-      return s;
-    return KernelCache::Compiled{e, std::move(entry)};
-  }
-  auto program = cuda::emitProgram(*module);
+/// The kernels and plans of a module that has been through the passes.
+static Result<cuda::Program> emit(mlir::ModuleOp module,
+                                  const cuda::Target &target) {
+  Messages messages(*module.getContext());
+  auto program = cuda::emitProgram(module);
   if (!program)
     return Status(ErrorCode::compile_error,
-                  toString(program.takeError()) + messages->text);
-  program->target = back.target.name;
-  messages.reset();
-  module = nullptr;
-  lock.unlock();
-  if (Error error = cuda::compile(*program))
+                  toString(program.takeError()) + messages.text);
+  program->target = target.name;
+  return std::move(*program);
+}
+
+static Result<KernelCache::Compiled>
+generateForGpu(std::shared_ptr<Executable> e, cuda::Program program) {
+  if (Error error = cuda::compile(program))
     return Status(ErrorCode::compile_error, toString(std::move(error)));
-  entry.object = cuda::toText(*program);
-  if (Status s = link(*e, std::move(*program)); !s)
+  DiskCache::Entry entry;
+  entry.object = cuda::toText(program);
+  if (Status s = link(*e, std::move(program)); !s)
     return s;
   entry.meta = toMeta(*e);
-  return KernelCache::Compiled{e, std::move(entry)};
+  return KernelCache::Compiled{std::move(e), std::move(entry)};
+}
+
+static Result<KernelCache::Compiled>
+generateForCpu(std::shared_ptr<Executable> e, mlir::ModuleOp module) {
+  for (auto &[point, symbol] : entriesOf(*e)) {
+    auto found = entryPoint(module, symbol);
+    if (!found)
+      return found.status();
+    *point = *found;
+  }
+  module->walk([&](NestOp nest) {
+    e->nests.push_back(nest.getLabel().value_or("nest").str());
+  });
+  DiskCache::Entry entry;
+  entry.meta = toMeta(*e);
+  Messages messages(*module.getContext());
+  auto code = cpu::CpuExecutable::compile(module);
+  if (!code)
+    return Status(ErrorCode::compile_error,
+                  toString(code.takeError()) + messages.text);
+  entry.object = (*code)->object().str();
+  if (Status s = link(*e, std::move(*code)); !s)
+    return s;
+  return KernelCache::Compiled{std::move(e), std::move(entry)};
+}
+
+static ScheduleAttr scheduleOf(mlir::ModuleOp module) {
+  ScheduleAttr schedule;
+  module.walk([&](mlir::func::FuncOp f) {
+    if (!schedule)
+      schedule = f->getAttrOfType<ScheduleAttr>(kScheduleAttr);
+  });
+  return schedule;
+}
+
+/// Makes `o` need less memory on chip than `schedule` did: nothing is copied
+/// ahead, then tiles are smaller, if they are the compiler's choice and no one
+/// else counts on them. False: nothing is left to try.
+static bool shrink(PipelineOptions &o, const PipelineOptions &given,
+                   ScheduleAttr schedule) {
+  if (o.stages > 1) {
+    o.stages = 1;
+    return true;
+  }
+  if (given.blockM || given.blockN || !schedule ||
+      schedule.getP() != PPolicy::recompute ||
+      (o.blockM && o.blockM != schedule.getBlockM()) || // the text's stands
+      std::max(schedule.getBlockM(), schedule.getBlockN()) <= 16)
+    return false;
+  o.blockM = schedule.getBlockM();
+  o.blockN = schedule.getBlockN();
+  (o.blockN >= o.blockM ? o.blockN : o.blockM) /= 2;
+  return true;
 }
 
 static Result<KernelCache::Compiled>
 compileAnew(VariantSource &source, const InstanceOptions &instance,
-            const PipelineOptions &options, const BackEnd &back,
+            const PipelineOptions &given, const BackEnd &back,
             const std::string &what) {
-  std::unique_lock lock(source.mutex);
-  auto module = runPasses(source, options);
-  if (!module)
-    return module.status();
   auto e = std::make_shared<Executable>();
   e->name = source.info().name;
   e->what = what;
@@ -302,11 +329,28 @@ compileAnew(VariantSource &source, const InstanceOptions &instance,
   for (auto [i, capture] : enumerate(source.info().captures))
     if (isFloat(capture.dtype))
       e->gradCaptures.push_back(i);
-  (*module)->walk([&](mlir::func::FuncOp f) {
-    if (auto schedule = f->getAttrOfType<ScheduleAttr>(kScheduleAttr))
-      e->compressedP |= schedule.getP() == PPolicy::store_compressed;
-  });
-  return generate(std::move(e), std::move(*module), back, std::move(lock));
+  std::unique_lock lock(source.mutex);
+  for (PipelineOptions options = given;;) {
+    auto module = runPasses(source, options);
+    if (!module)
+      return module.status();
+    ScheduleAttr schedule = scheduleOf(**module);
+    e->compressedP = schedule && schedule.getP() == PPolicy::store_compressed;
+    if (!back.gpu)
+      return generateForCpu(std::move(e), **module);
+    auto program = emit(**module, back.target);
+    if (!program)
+      return program.status();
+    bool fit = all_of(program->kernels, [&](const cuda::Kernel &k) {
+      return cuda::checkFits(k, back.target).empty();
+    });
+    if (!fit && shrink(options, given, schedule))
+      continue;
+    // NVRTC takes its time, and other pieces may want the passes.
+    *module = nullptr;
+    lock.unlock();
+    return generateForGpu(std::move(e), std::move(*program));
+  }
 }
 
 /// What `anew` makes, or what is kept of it under `key`; nothing is kept without
@@ -490,7 +534,12 @@ compileNest(const std::string &text, const std::string &name,
     auto e = std::make_shared<Executable>();
     e->name = name;
     e->what = what;
-    return generate(std::move(e), std::move(module), *back, {});
+    if (!back->gpu)
+      return generateForCpu(std::move(e), *module);
+    auto program = emit(*module, back->target);
+    if (!program)
+      return program.status();
+    return generateForGpu(std::move(e), std::move(*program));
   });
 }
 

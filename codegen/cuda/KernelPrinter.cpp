@@ -344,14 +344,13 @@ LogicalResult Printer::forOp(Operation *op) {
     names[result] = name;
     if (auto tile = dyn_cast<RankedTensorType>(arg.getType())) {
       int64_t n = gpu::layoutOf(tile).getNumRegisters();
-      line("{} {}[{}];", registerType(tile.getElementType()), names[arg],
+      line("{} {}[{}];", registerType(tile.getElementType()), name,
            isHalf(tile.getElementType()) ? llvm::divideCeil(n, 2) : n);
-      assign(names[arg], init);
+      assign(name, init);
     } else {
-      line("{} {} = {};", cType(arg.getType()), names[arg],
-           bare(scalar(init)).str());
+      line("{} {} = {};", cType(arg.getType()), name, bare(scalar(init)).str());
     }
-    targets.push_back(names[arg]);
+    targets.push_back(name);
   }
   Value iv = loop.getInductionVar();
   std::string i =

@@ -51,12 +51,14 @@ void FAGpuDialect::initialize() {
 
 ThreadLayoutAttr gpu::layoutOf(Type type) {
   auto tile = dyn_cast<RankedTensorType>(type);
-  return tile ? dyn_cast_or_null<ThreadLayoutAttr>(tile.getEncoding()) : ThreadLayoutAttr();
+  return tile ? dyn_cast_or_null<ThreadLayoutAttr>(tile.getEncoding())
+              : ThreadLayoutAttr();
 }
 
 bool gpu::isLaidOut(Type type) { return bool(layoutOf(type)); }
 
-RankedTensorType gpu::withLayout(RankedTensorType type, ThreadLayoutAttr layout) {
+RankedTensorType gpu::withLayout(RankedTensorType type,
+                                 ThreadLayoutAttr layout) {
   return RankedTensorType::get(type.getShape(), type.getElementType(), layout);
 }
 
@@ -64,7 +66,8 @@ RankedTensorType gpu::withLayout(RankedTensorType type, ThreadLayoutAttr layout)
 // Layouts
 //===----------------------------------------------------------------------===//
 
-SmallVector<ThreadLayoutAttr::Mode> ThreadLayoutAttr::modes(ArrayRef<int64_t> flat) {
+SmallVector<ThreadLayoutAttr::Mode>
+ThreadLayoutAttr::modes(ArrayRef<int64_t> flat) {
   SmallVector<Mode> result;
   for (size_t i = 0; i + 2 < flat.size(); i += 3)
     result.push_back({flat[i], flat[i + 1], flat[i + 2]});
@@ -102,7 +105,9 @@ static int64_t offset(ArrayRef<int64_t> flat, int64_t n, int64_t dim) {
   return sum;
 }
 
-int64_t ThreadLayoutAttr::getNumRegisters() const { return count(getRegisters()); }
+int64_t ThreadLayoutAttr::getNumRegisters() const {
+  return count(getRegisters());
+}
 int64_t ThreadLayoutAttr::getNumWarps() const { return count(getWarps()); }
 int64_t ThreadLayoutAttr::getRegisterOffset(int64_t r, int64_t dim) const {
   return offset(getRegisters(), r, dim);
@@ -156,8 +161,9 @@ ThreadLayoutAttr ThreadLayoutAttr::sliced(int64_t dim) const {
              drop(getWarps(), true));
 }
 
-ThreadLayoutAttr ThreadLayoutAttr::getMma(MLIRContext *ctx, int64_t rows, int64_t cols,
-                              int64_t warpsM, int64_t warpsN) {
+ThreadLayoutAttr ThreadLayoutAttr::getMma(MLIRContext *ctx, int64_t rows,
+                                          int64_t cols, int64_t warpsM,
+                                          int64_t warpsN) {
   int64_t blocksM = rows / 16, blocksN = cols / 8;
   int64_t m = std::gcd(warpsM, blocksM), n = std::gcd(warpsN, blocksN);
   SmallVector<int64_t> registers, lanes, warps;
@@ -174,8 +180,9 @@ ThreadLayoutAttr ThreadLayoutAttr::getMma(MLIRContext *ctx, int64_t rows, int64_
   return get(ctx, registers, lanes, warps);
 }
 
-ThreadLayoutAttr ThreadLayoutAttr::getRows(MLIRContext *ctx, int64_t rows, int64_t cols,
-                               int64_t vector, int64_t numWarps) {
+ThreadLayoutAttr ThreadLayoutAttr::getRows(MLIRContext *ctx, int64_t rows,
+                                           int64_t cols, int64_t vector,
+                                           int64_t numWarps) {
   int64_t pieces = cols / vector, l = std::gcd(kWarp, pieces),
           r = std::gcd(kWarp / l, rows), w = std::gcd(numWarps, rows / r);
   SmallVector<int64_t> registers, lanes, warps;
@@ -213,10 +220,10 @@ ThreadLayoutAttr::matchMma(int64_t rows, int64_t cols) const {
   return {};
 }
 
-LogicalResult ThreadLayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                 ArrayRef<int64_t> registers,
-                                 ArrayRef<int64_t> lanes,
-                                 ArrayRef<int64_t> warps) {
+LogicalResult
+ThreadLayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                         ArrayRef<int64_t> registers, ArrayRef<int64_t> lanes,
+                         ArrayRef<int64_t> warps) {
   for (ArrayRef<int64_t> flat : {registers, lanes, warps}) {
     if (flat.size() % 3)
       return emitError() << "expected modes of size, dim and stride";
@@ -287,8 +294,8 @@ Attribute ThreadLayoutAttr::parse(AsmParser &p, Type) {
       p.parseComma() || parseModes(p, "lanes", lanes) || p.parseComma() ||
       parseModes(p, "warps", warps) || p.parseGreater())
     return {};
-  return getChecked([&] { return p.emitError(p.getNameLoc()); },
-                    p.getContext(), registers, lanes, warps);
+  return getChecked([&] { return p.emitError(p.getNameLoc()); }, p.getContext(),
+                    registers, lanes, warps);
 }
 
 void ThreadLayoutAttr::print(AsmPrinter &p) const {
@@ -344,8 +351,7 @@ LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected one or two static dims";
   if (!elementType.isIntOrIndexOrFloat())
     return emitError() << "expected numbers as entries, got " << elementType;
-  int64_t length =
-      shape.size() == 1 ? shape[0] : shape[flipped ? 0 : 1];
+  int64_t length = shape.size() == 1 ? shape[0] : shape[flipped ? 0 : 1];
   if (pitch < length)
     return emitError() << "expected a pitch of at least the line's length, "
                        << length << ", got " << pitch;
@@ -382,8 +388,8 @@ Type SharedType::parse(AsmParser &p) {
   }
   if (p.parseGreater())
     return {};
-  return getChecked([&] { return p.emitError(p.getNameLoc()); },
-                    p.getContext(), shape, element, pitch, stages, flipped);
+  return getChecked([&] { return p.emitError(p.getNameLoc()); }, p.getContext(),
+                    shape, element, pitch, stages, flipped);
 }
 
 void SharedType::print(AsmPrinter &p) const {

@@ -30,7 +30,9 @@ inline constexpr int64_t kWarp = 32;
 
 /// The layout of a tile, or null.
 ThreadLayoutAttr layoutOf(mlir::Type type);
-inline ThreadLayoutAttr layoutOf(mlir::Value v) { return layoutOf(v.getType()); }
+inline ThreadLayoutAttr layoutOf(mlir::Value v) {
+  return layoutOf(v.getType());
+}
 
 /// `type` with the layout `layout`.
 mlir::RankedTensorType withLayout(mlir::RankedTensorType type,

@@ -43,17 +43,15 @@ ParseResult KernelOp::parse(OpAsmParser &p, OperationState &s) {
                           /*allowType=*/true) ||
       number("num_warps", warps) || number("min_blocks", blocks) ||
       p.parseKeyword("alignments") || p.parseLParen() ||
-      p.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-        return p.parseInteger(alignments.emplace_back());
-      }) ||
-      p.parseRParen() ||
-      p.parseOptionalAttrDictWithKeyword(s.attributes))
+      p.parseCommaSeparatedList(
+          AsmParser::Delimiter::Square,
+          [&] { return p.parseInteger(alignments.emplace_back()); }) ||
+      p.parseRParen() || p.parseOptionalAttrDictWithKeyword(s.attributes))
     return failure();
   SmallVector<Type> types;
   for (auto &a : args)
     types.push_back(a.type);
-  s.addAttribute("function_type",
-                 TypeAttr::get(b.getFunctionType(types, {})));
+  s.addAttribute("function_type", TypeAttr::get(b.getFunctionType(types, {})));
   s.addAttribute("num_warps", b.getI64IntegerAttr(warps));
   s.addAttribute("min_blocks", b.getI64IntegerAttr(blocks));
   s.addAttribute("alignments", b.getDenseI64ArrayAttr(alignments));
@@ -75,8 +73,8 @@ void KernelOp::print(OpAsmPrinter &p) {
   llvm::interleaveComma(getAlignments(), p);
   p << "])";
   p.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(), {"sym_name", "function_type", "num_warps",
-                            "min_blocks", "alignments"});
+      (*this)->getAttrs(),
+      {"sym_name", "function_type", "num_warps", "min_blocks", "alignments"});
   p << " ";
   p.printRegion(getBody(), /*printEntryBlockArgs=*/false,
                 /*printBlockTerminators=*/true);
@@ -160,7 +158,8 @@ LogicalResult KernelOp::verify() {
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto kernel = symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  auto kernel =
+      symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
   if (!kernel)
     return emitOpError("expected a fa_gpu.kernel, got ") << getKernel();
   if (TypeRange(kernel.getArgumentTypes()) != TypeRange(getOperands_()))
@@ -192,15 +191,13 @@ LogicalResult AllocOp::verify() {
   return success();
 }
 void AllocOp::getEffects(Effects &e) {
-  e.emplace_back(MemoryEffects::Allocate::get(),
-                 cast<OpResult>(getResult()));
+  e.emplace_back(MemoryEffects::Allocate::get(), cast<OpResult>(getResult()));
 }
 
 LogicalResult StageOp::verify() {
   if (getResult().getType() != getBuffer().getType().withoutStages())
-    return emitOpError("expected ")
-           << getBuffer().getType().withoutStages() << ", got "
-           << getResult().getType();
+    return emitOpError("expected ") << getBuffer().getType().withoutStages()
+                                    << ", got " << getResult().getType();
   return success();
 }
 

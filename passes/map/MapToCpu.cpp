@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/map/MapToCpu.h"
-#include "passes/map/Loops.h"
 #include "passes/Passes.h"
+#include "passes/map/Loops.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

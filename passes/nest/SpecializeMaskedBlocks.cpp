@@ -54,7 +54,8 @@ struct SpecializeMaskedBlocksPass
       Location loc = select.getLoc();
       auto branch = scf::IfOp::create(b, loc, select.getType(), all,
                                       /*withElseRegion=*/true);
-      OpBuilder u = branch.getThenBodyBuilder(), m = branch.getElseBodyBuilder();
+      OpBuilder u = branch.getThenBodyBuilder(),
+                m = branch.getElseBodyBuilder();
       scf::YieldOp::create(u, loc, select.getTrueValue());
       scf::YieldOp::create(m, loc, select.getResult());
       select.getResult().replaceAllUsesExcept(branch.getResult(0),
@@ -116,7 +117,8 @@ struct SpecializeMaskedBlocksPass
 
     if (selectsOnly) {
       guardSelects(block, masks, all);
-      passed(parent, kName, "selects are skipped for tiles that are all visible");
+      passed(parent, kName,
+             "selects are skipped for tiles that are all visible");
       return;
     }
 

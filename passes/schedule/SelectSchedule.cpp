@@ -39,11 +39,19 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
     // Products are done entry by entry, from shared memory.
     m = n = headDim <= 64 ? 64 : headDim <= 256 && !dtype.isF64() ? 32 : 16;
   else if (forward)
-    m = headDim <= 128 ? 128 : headDim <= 256 ? 64 : 32,
-    n = headDim <= 64 ? 128 : headDim <= 256 ? 64 : 32;
+    m = headDim <= 128   ? 128
+        : headDim <= 256 ? 64
+                         : 32,
+    n = headDim <= 64    ? 128
+        : headDim <= 256 ? 64
+                         : 32;
   else
-    m = headDim <= 64 ? 128 : headDim <= 256 ? 64 : 32,
-    n = headDim <= 128 ? 128 : headDim <= 256 ? 64 : 32;
+    m = headDim <= 64    ? 128
+        : headDim <= 256 ? 64
+                         : 32,
+    n = headDim <= 128   ? 128
+        : headDim <= 256 ? 64
+                         : 32;
   return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
                            /*deterministic=*/false, "default");
 }
@@ -77,11 +85,10 @@ struct SelectSchedulePass
       }
       AttentionOp op = *ops.begin();
       int64_t headDim = std::max(op.getHeadDimQK(), op.getHeadDimV());
-      Type dtype =
-          cast<RankedTensorType>(op.getQ().getType()).getElementType();
+      Type dtype = cast<RankedTensorType>(op.getQ().getType()).getElementType();
       // A stored P is of one tiling on both sides.
-      bool forward = part == "forward" &&
-                     (pPolicy.empty() || pPolicy == "recompute");
+      bool forward =
+          part == "forward" && (pPolicy.empty() || pPolicy == "recompute");
       ScheduleAttr s = gpu ? gpuSchedule(ctx, dtype, headDim, forward)
                            : cpuSchedule(ctx, headDim);
       int64_t m = blockM ? (int64_t)blockM : s.getBlockM(),

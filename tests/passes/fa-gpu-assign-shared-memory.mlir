@@ -1,4 +1,5 @@
-// RUN: fa-opt %s --fa-gpu-assign-shared-memory --remarks-filter=fathom 2>&1 | FileCheck %s
+// RUN: fa-opt %s --fa-gpu-assign-shared-memory | FileCheck %s
+// RUN: fa-opt %s --fa-gpu-assign-shared-memory --remarks-filter=fathom --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: not fa-opt %s --fa-gpu-assign-shared-memory=limit=8000 2>&1 | FileCheck %s --check-prefix=LIMIT
 
 // LIMIT: error: expected kernel 'reuse' to need at most 8000 bytes of shared memory, got 9728; its largest buffers are 32x16xf32 in 2 stages (5120 bytes), 32x16xf32 (2560 bytes), 32x8xf32 (1536 bytes); take a smaller block_m or block_n, or fewer stages
@@ -9,7 +10,7 @@
 !ring = !fa_gpu.shared<32x16xf32, pitch = 20, stages = 2>
 !t = !fa_gpu.shared<32x8xf32, pitch = 12>
 
-// CHECK: remark: {{.*}}9728 bytes for 5 buffers of 11264 bytes in all
+// REMARK: remark: {{.*}}9728 bytes for 5 buffers of 11264 bytes in all, 0 barriers for it
 // CHECK-LABEL: @reuse
 fa_gpu.kernel @reuse(%x: memref<?x16xf32>, %n: index) num_warps(2) min_blocks(1) alignments([16, 0]) {
   %c0 = arith.constant 0 : index
@@ -52,5 +53,34 @@ fa_gpu.kernel @reuse(%x: memref<?x16xf32>, %n: index) num_warps(2) min_blocks(1)
     %cc = fa_gpu.load_shared %c : !fa_gpu.shared<32x8xf32, pitch = 8> -> tensor<32x8xf32, #n>
     fa_gpu.barrier
   }
+  fa_gpu.return
+}
+
+// After the loop, a barrier lets a buffer lie over what the loop used.
+// CHECK-LABEL: @after_loop
+// CHECK: fa_gpu.alloc at 0 : <32x16xf32, pitch = 20>
+// CHECK: fa_gpu.alloc at 0 : <32x8xf32, pitch = 12>
+// CHECK: scf.for
+// CHECK: }
+// CHECK-NEXT: fa_gpu.barrier
+// CHECK-NEXT: fa_gpu.store_shared
+// CHECK-NEXT: fa_gpu.barrier
+// CHECK-NEXT: fa_gpu.load_shared
+fa_gpu.kernel @after_loop(%x: memref<?x16xf32>, %n: index) num_warps(2) min_blocks(1) alignments([16, 0]) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %t = arith.constant dense<1.0> : tensor<32x16xf32, #l>
+  %h = arith.constant dense<1.0> : tensor<32x8xf32, #n>
+  %a = fa_gpu.alloc : !s
+  %b = fa_gpu.alloc : !t
+  scf.for %i = %c0 to %n step %c1 {
+    fa_gpu.barrier
+    fa_gpu.store_shared %t, %a : tensor<32x16xf32, #l>, !s
+    fa_gpu.barrier
+    %aa = fa_gpu.load_shared %a : !s -> tensor<32x16xf32, #l>
+  }
+  fa_gpu.store_shared %h, %b : tensor<32x8xf32, #n>, !t
+  fa_gpu.barrier
+  %bb = fa_gpu.load_shared %b : !t -> tensor<32x8xf32, #n>
   fa_gpu.return
 }

@@ -28,9 +28,18 @@ struct Buffer {
   AllocOp alloc;
   TypedValue<SharedType> value;
   int64_t bytes;
-  /// From the first to the last op that touches it.
+  /// From the first to the last op that touches it, and the first.
   std::pair<int64_t, int64_t> live;
+  Operation *start;
   int64_t offset = 0;
+};
+
+/// Places for all buffers of a kernel.
+struct Placement {
+  SmallVector<Buffer> buffers; // large ones first
+  int64_t total = 0;
+  /// Starts of buffers that could lie over others if there was a barrier.
+  llvm::SetVector<Operation *> lacking;
 };
 
 struct GpuAssignSharedMemoryPass
@@ -82,21 +91,25 @@ struct GpuAssignSharedMemoryPass
   /// The ops between which `alloc` holds something: those of its own block, or
   /// of a block inside that holds all accesses. Of an iteration only if it
   /// starts with filling the buffer: else it may read what one before left.
-  static std::pair<int64_t, int64_t> liveRange(AllocOp alloc,
-                                               Numbering &numbers) {
-    SmallVector<Operation *> accesses;
-    collect(alloc.getResult(), accesses);
+  static Buffer liveRange(AllocOp alloc, SmallVector<Operation *> &accesses,
+                          Numbering &numbers) {
     llvm::sort(accesses, [&](Operation *a, Operation *b) {
       return numbers[a].first < numbers[b].first;
     });
     bool fills = isFilling(accesses.front());
     // The range in the innermost block, and in that around the first loop.
-    std::pair<int64_t, int64_t> range, aroundLoops;
+    Buffer range{alloc,
+                 alloc.getResult(),
+                 alloc.getResult().getType().getBytes(),
+                 {},
+                 nullptr};
+    Buffer aroundLoops = range;
     bool inLoop = false;
     for (Block *block = alloc->getBlock(); block;) {
       Operation *first = block->findAncestorOpInBlock(*accesses.front());
       Operation *last = block->findAncestorOpInBlock(*accesses.back());
-      range = {numbers[first].first, numbers[last].second};
+      range.live = {numbers[first].first, numbers[last].second};
+      range.start = first;
       if (!inLoop)
         aroundLoops = range;
       if (first == accesses.front() && fills)
@@ -115,41 +128,33 @@ struct GpuAssignSharedMemoryPass
     return aroundLoops;
   }
 
-  LogicalResult assign(KernelOp kernel) {
+  static Placement place(KernelOp kernel) {
+    Placement result;
     Numbering numbers;
     number(kernel, numbers, 0);
-    SmallVector<AllocOp> allocs;
-    kernel.walk([&](AllocOp alloc) { allocs.push_back(alloc); });
-    SmallVector<Buffer> buffers;
-    int64_t sum = 0;
-    for (AllocOp alloc : allocs) {
+    kernel.walk([&](AllocOp alloc) {
       SmallVector<Operation *> accesses;
       collect(alloc.getResult(), accesses);
-      int64_t bytes = alloc.getResult().getType().getBytes();
-      if (accesses.empty()) {
-        alloc.setOffset(0);
-        continue;
-      }
-      buffers.push_back(
-          {alloc, alloc.getResult(), bytes, liveRange(alloc, numbers)});
-      sum += bytes;
-    }
-    // Large ones first: small ones find room in the gaps.
-    llvm::sort(buffers, [](const Buffer &a, const Buffer &b) {
+      if (!accesses.empty())
+        result.buffers.push_back(liveRange(alloc, accesses, numbers));
+    });
+    // Small ones find room in the gaps between large ones.
+    llvm::sort(result.buffers, [](const Buffer &a, const Buffer &b) {
       return std::pair(-a.bytes, a.live) < std::pair(-b.bytes, b.live);
     });
 
     SharedFlow flow(kernel);
-    int64_t total = 0;
-    for (auto [i, buffer] : llvm::enumerate(buffers)) {
+    for (auto [i, buffer] : llvm::enumerate(result.buffers)) {
       // Those it may not lie over.
       SmallVector<const Buffer *> fixed;
-      for (const Buffer &other : ArrayRef(buffers).take_front(i)) {
-        bool apart = buffer.live.second < other.live.first ||
-                     other.live.second < buffer.live.first;
+      for (const Buffer &other : ArrayRef(result.buffers).take_front(i)) {
+        bool before = buffer.live.second < other.live.first;
+        bool apart = before || other.live.second < buffer.live.first;
         if (apart) {
           flow.alias(buffer.value, other.value);
           apart = !flow.hasConflict();
+          if (!apart)
+            result.lacking.insert(before ? other.start : buffer.start);
         }
         if (!apart)
           fixed.push_back(&other);
@@ -165,15 +170,51 @@ struct GpuAssignSharedMemoryPass
           buffer.offset = std::max<int64_t>(
               buffer.offset,
               llvm::alignTo(other->offset + other->bytes, align));
-      buffer.alloc.setOffset(buffer.offset);
-      total = std::max(total, buffer.offset + buffer.bytes);
+      result.total = std::max(result.total, buffer.offset + buffer.bytes);
     }
-    if (limit && total > limit)
-      return fail(kernel, buffers, total);
-    if (total)
+    return result;
+  }
+
+  /// True if `op` runs in an innermost loop.
+  static bool isInnermost(Operation *op) {
+    auto loop = op->getParentOfType<LoopLikeOpInterface>();
+    return loop && !loop->walk([&](LoopLikeOpInterface inner) {
+                          return inner == loop ? WalkResult::advance()
+                                               : WalkResult::interrupt();
+                        })
+                        .wasInterrupted();
+  }
+
+  LogicalResult assign(KernelOp kernel) {
+    Placement best = place(kernel);
+    // A barrier that runs seldom is worth bytes.
+    int64_t added = 0;
+    for (Operation *start : best.lacking.takeVector()) {
+      if (isInnermost(start))
+        continue;
+      OpBuilder b(start);
+      auto barrier = BarrierOp::create(b, start->getLoc());
+      Placement other = place(kernel);
+      if (other.total < best.total) {
+        best = std::move(other);
+        ++added;
+      } else {
+        barrier.erase();
+      }
+    }
+    kernel.walk([](AllocOp alloc) { alloc.setOffset(0); });
+    int64_t sum = 0;
+    for (Buffer &buffer : best.buffers) {
+      buffer.alloc.setOffset(buffer.offset);
+      sum += buffer.bytes;
+    }
+    if (limit && best.total > limit)
+      return fail(kernel, best.buffers, best.total);
+    if (best.total)
       passed(kernel, "fa-gpu-assign-shared-memory",
-             Twine(total) + " bytes for " + Twine(buffers.size()) +
-                 " buffers of " + Twine(sum) + " bytes in all");
+             Twine(best.total) + " bytes for " + Twine(best.buffers.size()) +
+                 " buffers of " + Twine(sum) + " bytes in all, " +
+                 Twine(added) + " barriers for it");
     return success();
   }
 

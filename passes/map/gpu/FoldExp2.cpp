@@ -106,8 +106,8 @@ bool moveBehindMax(ReduceOp reduce) {
   Location loc = reduce.getLoc();
   Value result = reduce.getResult();
   reduce.getTileMutable().set(x);
-  auto scaled = arith::MulFOp::create(b, loc, result,
-                                      splat(b, loc, result.getType(), c));
+  auto scaled =
+      arith::MulFOp::create(b, loc, result, splat(b, loc, result.getType(), c));
   result.replaceAllUsesExcept(scaled, scaled);
   return true;
 }
@@ -173,12 +173,12 @@ struct GpuFoldExp2 : public fathom::impl::GpuFoldExp2PassBase<GpuFoldExp2> {
     for (math::ExpOp op : exps) {
       OpBuilder b(op);
       Value x = scaled(b, op.getOperand(), kLog2E);
-      Value e = math::Exp2Op::create(b, op.getLoc(), x,
-                                     arith::FastMathFlags::afn);
+      Value e =
+          math::Exp2Op::create(b, op.getLoc(), x, arith::FastMathFlags::afn);
       op.getResult().replaceAllUsesWith(e);
       op->erase();
     }
-    eraseDead(kernel);
+    tidy(kernel);
     passed(kernel, kName, Twine(exps.size()) + " exponentials of base 2");
   }
 };

@@ -27,7 +27,7 @@ struct GpuForwardFragments
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
       kernel.walk([&](MmaOp mma) { forward(mma); });
-      eraseDead(kernel);
+      tidy(kernel);
     }
   }
 
@@ -52,9 +52,8 @@ struct GpuForwardFragments
     Type element = tileType(tile).getElementType();
     if (!element.isBF16() && !element.isF16())
       return missed(mma, kName, "factors of this type are read from memory");
-    if (have !=
-            ThreadLayoutAttr::getMma(&getContext(), shape[0], shape[1], warps,
-                                     1) ||
+    if (have != ThreadLayoutAttr::getMma(&getContext(), shape[0], shape[1],
+                                         warps, 1) ||
         shape[0] / 16 % warps ||
         layoutOf(acc) != ThreadLayoutAttr::getMma(&getContext(), shape[0],
                                                   acc.getDimSize(1), warps, 1))
@@ -67,8 +66,7 @@ struct GpuForwardFragments
     if (transposed) {
       OpBuilder b(mma);
       tile = TransposeOp::create(
-          b, mma.getLoc(),
-          RankedTensorType::get(shape, element, have), tile);
+          b, mma.getLoc(), RankedTensorType::get(shape, element, have), tile);
     }
     mma.getAMutable().set(tile);
     passed(mma, kName, "the first factor stays in registers");

@@ -5,7 +5,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Iterators.h"
-#include "mlir/IR/Matchers.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
 #include <numeric>
 
 using namespace mlir;
@@ -59,8 +60,8 @@ static Value remake(Value v, ThreadLayoutAttr layout) {
   auto type = withLayout(tileType(v), layout);
   if (auto constant = dyn_cast<arith::ConstantOp>(copy)) {
     auto dense = cast<DenseElementsAttr>(constant.getValue());
-    constant.setValueAttr(DenseElementsAttr::get(
-        type, dense.getSplatValue<Attribute>()));
+    constant.setValueAttr(
+        DenseElementsAttr::get(type, dense.getSplatValue<Attribute>()));
   }
   copy->getResult(0).setType(type);
   return copy->getResult(0);
@@ -126,29 +127,31 @@ StoreSharedOp gpu::onlyStore(AllocOp alloc) {
   return other ? StoreSharedOp() : found;
 }
 
-void gpu::eraseDead(KernelOp kernel) {
+void gpu::tidy(KernelOp kernel) {
+  IRRewriter rewriter(kernel.getContext());
+  DominanceInfo dominance(kernel);
+  eliminateCommonSubExpressions(rewriter, dominance, kernel);
   bool changed = true;
   while (changed) {
     changed = false;
     SmallVector<Operation *> dead;
-    kernel->walk<WalkOrder::PostOrder, ReverseIterator>(
-        [&](Operation *op) {
-          if (isa<AllocOp>(op)) {
-            SmallVector<Operation *> users;
-            bool read = false;
-            forUsers(op->getResult(0), [&](Operation *user) {
-              read |= !isa<StoreSharedOp>(user);
-              users.push_back(user);
-            });
-            if (!read)
-              for (Operation *user : users)
-                user->erase();
-            changed |= !read && !users.empty();
-          }
-          if (isOpTriviallyDead(op)) {
-            op->erase();
-            changed = true;
-          }
+    kernel->walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
+      if (isa<AllocOp>(op)) {
+        SmallVector<Operation *> users;
+        bool read = false;
+        forUsers(op->getResult(0), [&](Operation *user) {
+          read |= !isa<StoreSharedOp>(user);
+          users.push_back(user);
         });
+        if (!read)
+          for (Operation *user : users)
+            user->erase();
+        changed |= !read && !users.empty();
+      }
+      if (isOpTriviallyDead(op)) {
+        op->erase();
+        changed = true;
+      }
+    });
   }
 }

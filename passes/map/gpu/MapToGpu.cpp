@@ -144,18 +144,17 @@ Value TileMapper::fillPadding(OpBuilder &b, Value v, ArrayRef<int64_t> sizes,
   auto line = RankedTensorType::get(
       {n}, b.getIndexType(),
       type.getRank() == 1 ? layout : layout.sliced(1 - dim));
-  Value place = IotaOp::create(b, loc, line,
-                               arith::ConstantIndexOp::create(b, loc, 0));
+  Value place =
+      IotaOp::create(b, loc, line, arith::ConstantIndexOp::create(b, loc, 0));
   if (type.getRank() == 2)
     place = BroadcastOp::create(
         b, loc,
         RankedTensorType::get(type.getShape(), b.getIndexType(), layout), place,
         dim);
   Value end = arith::ConstantOp::create(
-      b, loc,
-      DenseElementsAttr::get(tileType(place), APInt(64, sizes[dim])));
-  Value inside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
-                                       place, end);
+      b, loc, DenseElementsAttr::get(tileType(place), APInt(64, sizes[dim])));
+  Value inside =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, place, end);
   TypedAttr value;
   if (auto f = dyn_cast<FloatType>(type.getElementType()))
     value = DenseElementsAttr::get(type, b.getFloatAttr(f, fill).getValue());
@@ -167,7 +166,9 @@ Value TileMapper::fillPadding(OpBuilder &b, Value v, ArrayRef<int64_t> sizes,
 }
 
 /// True if all entries of `v` past its old size are zero.
-static bool isZeroPadded(Value v) { return v.getDefiningOp<LoadOp>() != nullptr; }
+static bool isZeroPadded(Value v) {
+  return v.getDefiningOp<LoadOp>() != nullptr;
+}
 
 /// A view of shared memory that holds `v`; a product sums over `innerDim`, so
 /// that nothing but zeros may lie past its old size.
@@ -389,7 +390,8 @@ int64_t chooseWarps(NestOp nest) {
   nest.walk([&](scf::ForOp loop) {
     int64_t sum = 0;
     for (Type t : loop.getResultTypes())
-      if (auto tile = dyn_cast<RankedTensorType>(t); tile && tile.getRank() == 2)
+      if (auto tile = dyn_cast<RankedTensorType>(t);
+          tile && tile.getRank() == 2)
         sum += tile.getNumElements() * tile.getElementTypeBitWidth() / 32;
     carried = std::max(carried, sum);
   });
@@ -484,15 +486,15 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   }
 
   // CTAs that wait for others take their numbers when they start.
-  bool ordered = nest.walk([](Operation *op) {
-                       auto acc = dyn_cast<AccumulateOp>(op);
-                       return isa<PassTurnOp>(op) ||
-                                      (acc && acc.getMode() ==
-                                                  AccumulateMode::ordered)
-                                  ? WalkResult::interrupt()
-                                  : WalkResult::advance();
-                     })
-                     .wasInterrupted();
+  bool ordered =
+      nest.walk([](Operation *op) {
+            auto acc = dyn_cast<AccumulateOp>(op);
+            return isa<PassTurnOp>(op) ||
+                           (acc && acc.getMode() == AccumulateMode::ordered)
+                       ? WalkResult::interrupt()
+                       : WalkResult::advance();
+          })
+          .wasInterrupted();
   Value counter;
   if (ordered) {
     counter = memref::AllocOp::create(b, MemRefType::get({1}, b.getI32Type()));
@@ -526,9 +528,9 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
     types.push_back(v.getType());
     alignments.push_back(alignmentOf(v));
   }
-  std::string name = (f.getName() + "." +
-                      nest.getLabel().value_or("nest") + Twine(number))
-                         .str();
+  std::string name =
+      (f.getName() + "." + nest.getLabel().value_or("nest") + Twine(number))
+          .str();
   OpBuilder outside(f);
   outside.setInsertionPointAfter(f);
   auto kernel = KernelOp::create(
@@ -565,8 +567,7 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
       i = arith::MulIOp::create(b, i, constant(b, nest.getSteps()[d]));
     nest.getIv(d).replaceAllUsesWith(i);
   }
-  body->getOperations().splice(body->end(),
-                               nest.getBlock()->getOperations());
+  body->getOperations().splice(body->end(), nest.getBlock()->getOperations());
   for (Value v : captured)
     v.replaceUsesWithIf(map.lookup(v), [&](OpOperand &use) {
       return kernel->isProperAncestor(use.getOwner());
@@ -575,7 +576,7 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   gpu::ReturnOp::create(b);
   if (failed(TileMapper(kernel).run()))
     return failure();
-  eraseDead(kernel);
+  tidy(kernel);
 
   b.setInsertionPoint(nest);
   LaunchOp::create(b, FlatSymbolRefAttr::get(kernel), items, passed);

@@ -15,6 +15,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include <numeric>
 
 namespace fathom {
 #define GEN_PASS_DEF_GPUORIENTTILESPASS
@@ -47,9 +48,10 @@ private:
 
   KernelOp kernel;
   DenseMap<Value, unsigned> ids;
-  SmallVector<std::pair<unsigned, bool>> parents; // and whether transposed to it
-  SmallVector<unsigned> groups;                   // roots
-  SmallVector<bool> flips;                        // by node; roots matter
+  SmallVector<std::pair<unsigned, bool>>
+      parents;                  // and whether transposed to it
+  SmallVector<unsigned> groups; // roots
+  SmallVector<bool> flips;      // by node; roots matter
 };
 
 bool isMatrix(Value v) { return isTile(v) && tileType(v).getRank() == 2; }
@@ -113,9 +115,9 @@ void Orientation::collect() {
         if (isMatrix(v))
           tie(v, op->getResult(0));
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
-      for (auto [init, arg, yielded, result] : llvm::zip_equal(
-               loop.getInitArgs(), loop.getRegionIterArgs(),
-               loop.getYieldedValues(), loop.getResults())) {
+      for (auto [init, arg, yielded, result] :
+           llvm::zip_equal(loop.getInitArgs(), loop.getRegionIterArgs(),
+                           loop.getYieldedValues(), loop.getResults())) {
         if (!isMatrix(arg))
           continue;
         tie(init, arg);
@@ -150,6 +152,7 @@ Value sourceOf(Value factor, bool &flipped) {
 /// how often.
 double Orientation::cost() {
   double sum = 0;
+  llvm::SmallSetVector<Value, 8> stored;
   int64_t warps = kernel.getNumWarps();
   auto weight = [](Operation *op) {
     double w = 1;
@@ -163,21 +166,29 @@ double Orientation::cost() {
     if (auto mma = dyn_cast<MmaOp>(op)) {
       RankedTensorType type = tileType(mma.getResult());
       bool flip = isFlipped(mma.getResult());
-      // The first factor of what is computed, and its lines.
-      Value first = flip ? mma.getB() : mma.getA();
-      int64_t lines = type.getDimSize(flip ? 1 : 0);
-      bool transposed = flip;
-      Value source;
-      if (isa<SharedType>(first.getType()))
-        source = sourceOf(first, transposed);
-      bool computed = source && !source.getDefiningOp<LoadOp>();
-      bool inRegisters = computed && isFlipped(source) == transposed &&
-                         lines / 16 % warps == 0;
-      if (inRegisters)
-        return;
-      // Read by all warps that share its lines.
-      auto shape = cast<SharedType>(first.getType()).getShape();
-      sum += weight(op) * shape[0] * shape[1] * (computed ? 2 : 1);
+      // The factors of what is computed, and the warps along its lines.
+      Value first = flip ? mma.getB() : mma.getA(),
+            second = flip ? mma.getA() : mma.getB();
+      int64_t lines = type.getDimSize(flip ? 1 : 0),
+              along = std::gcd(warps, lines / 16);
+      auto read = [&](Value factor, bool isFirst) {
+        if (!isa<SharedType>(factor.getType()))
+          return;
+        bool transposed = flip;
+        Value source = sourceOf(factor, transposed);
+        bool computed = source && !source.getDefiningOp<LoadOp>();
+        if (isFirst && computed && along == warps &&
+            isFlipped(source) == transposed)
+          return; // stays in registers
+        // Each warp reads its lines of the first factor, all of the second.
+        auto shape = cast<SharedType>(factor.getType()).getShape();
+        sum += weight(op) * shape[0] * shape[1] *
+               (isFirst ? warps / along : along);
+        if (computed)
+          stored.insert(source);
+      };
+      read(first, true);
+      read(second, false);
     } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
       // Past a conversion stands the layout that the reduction needs.
       Value tile = reduce.getTile();
@@ -196,6 +207,9 @@ double Orientation::cost() {
         sum += weight(op) * entries(load.getTile()) * 4;
     }
   });
+  for (Value tile : stored)
+    if (Operation *def = tile.getDefiningOp())
+      sum += weight(def) * entries(tile);
   return sum;
 }
 
@@ -254,8 +268,8 @@ bool Orientation::apply() {
       auto type = RankedTensorType::get(shape, tileType(acc).getElementType(),
                                         layoutOf(acc).transposed());
       Value accT = TransposeOp::create(b, loc, type, acc);
-      Value product = MmaOp::create(b, loc, type, flip(mma.getB()),
-                                    flip(mma.getA()), accT);
+      Value product =
+          MmaOp::create(b, loc, type, flip(mma.getB()), flip(mma.getA()), accT);
       Value back = TransposeOp::create(b, loc, mma.getType(), product);
       mma.getResult().replaceAllUsesWith(back);
       op->erase();
@@ -270,8 +284,8 @@ bool Orientation::apply() {
       ThreadLayoutAttr had = layoutOf(result);
       result.setType(withLayout(tileType(result), want));
       b.setInsertionPointAfter(op);
-      Value back = ConvertOp::create(
-          b, loc, withLayout(tileType(result), had), result);
+      Value back =
+          ConvertOp::create(b, loc, withLayout(tileType(result), had), result);
       result.replaceAllUsesExcept(back, back.getDefiningOp());
     } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
       Value result = broadcast.getResult();
@@ -328,9 +342,9 @@ bool Orientation::apply() {
           OpBuilder y(yield);
           for (OpOperand &use : yield->getOpOperands())
             if (isMatrix(use.get()))
-              use.set(inLayout(
-                  y, use.get(),
-                  layoutOf(branch.getResult(use.getOperandNumber()))));
+              use.set(
+                  inLayout(y, use.get(),
+                           layoutOf(branch.getResult(use.getOperandNumber()))));
         }
     }
   });
@@ -347,7 +361,7 @@ struct GpuOrientTiles
         passed(kernel, kName, "products computed transposed");
       else
         missed(kernel, kName, "no product is cheaper transposed");
-      eraseDead(kernel);
+      tidy(kernel);
     }
   }
 };
