@@ -79,7 +79,6 @@ public:
 private:
   LogicalResult visit(Operation *op);
   LogicalResult allocate(memref::AllocOp op);
-  LogicalResult clear(gpu::ClearOp op);
   LogicalResult launch(gpu::LaunchOp op);
   LogicalResult fail(Operation *op, const llvm::Twine &message) {
     if (error.empty())
@@ -149,17 +148,6 @@ LogicalResult PlanMaker::allocate(memref::AllocOp op) {
   return success();
 }
 
-LogicalResult PlanMaker::clear(gpu::ClearOp op) {
-  auto w = workspaces.find(op.getBuffer());
-  if (w == workspaces.end())
-    return fail(op, "expected an array that is allocated here");
-  Instruction i;
-  i.op = Instruction::clear;
-  i.a = w->second;
-  plan.code.push_back(i);
-  return success();
-}
-
 LogicalResult PlanMaker::launch(gpu::LaunchOp op) {
   Launch launch;
   auto it = llvm::find(kernels, op.getKernel());
@@ -202,10 +190,18 @@ LogicalResult PlanMaker::launch(gpu::LaunchOp op) {
 LogicalResult PlanMaker::visit(Operation *op) {
   if (auto alloc = dyn_cast<memref::AllocOp>(op))
     return allocate(alloc);
-  if (auto c = dyn_cast<gpu::ClearOp>(op))
-    return clear(c);
   if (auto l = dyn_cast<gpu::LaunchOp>(op))
     return launch(l);
+  if (auto clear = dyn_cast<gpu::ClearOp>(op)) {
+    auto w = workspaces.find(clear.getBuffer());
+    if (w == workspaces.end())
+      return fail(op, "expected a workspace that is allocated here");
+    Instruction i;
+    i.op = Instruction::clear;
+    i.a = w->second;
+    plan.code.push_back(i);
+    return success();
+  }
   if (auto ret = dyn_cast<func::ReturnOp>(op)) {
     for (Value v : ret.getOperands())
       plan.results.push_back(registerOf(v));
