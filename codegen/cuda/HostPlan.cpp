@@ -145,11 +145,6 @@ LogicalResult PlanMaker::allocate(memref::AllocOp op) {
   i.op = Instruction::allocate;
   i.a = number;
   plan.code.push_back(i);
-  if (type.getElementType().isIntOrIndex()) {
-    i.op = Instruction::clear;
-    i.imm = 0;
-    plan.code.push_back(i);
-  }
   return success();
 }
 
@@ -197,6 +192,16 @@ LogicalResult PlanMaker::visit(Operation *op) {
     return allocate(alloc);
   if (auto l = dyn_cast<gpu::LaunchOp>(op))
     return launch(l);
+  if (auto clear = dyn_cast<gpu::ClearOp>(op)) {
+    auto w = workspaces.find(clear.getBuffer());
+    if (w == workspaces.end())
+      return fail(op, "expected a workspace that is allocated here");
+    Instruction i;
+    i.op = Instruction::clear;
+    i.a = w->second;
+    plan.code.push_back(i);
+    return success();
+  }
   if (auto ret = dyn_cast<func::ReturnOp>(op)) {
     for (Value v : ret.getOperands())
       plan.results.push_back(registerOf(v));
