@@ -21,15 +21,6 @@
 
 namespace fathom::test {
 
-/// How many kernels the emulator was given; told to tools/check at exit.
-struct EmulatedCount {
-  std::atomic<long> number = 0;
-  ~EmulatedCount() {
-    std::printf("\ncount: kernels-emulated %ld\n", number.load());
-  }
-};
-inline EmulatedCount emulatedCount;
-
 /// What the caller of a pipeline for a GPU decides of itself. Block sizes of 0
 /// take the default.
 inline PipelineOptions gpuOptions(const World &w, std::string target = "sm_90",
