@@ -510,8 +510,8 @@ private:
   }
 
   Status runAll() {
-    if (device.isHost())
-      return executable->run(there, results());
+    if (device.isHost() || executable->isJoint())
+      return executable->run(there, results(), {device});
     Executable::Saved kept;
     Results r = results();
     if (Status s = executable->forward(there, r, kept, {device}); !s)
@@ -775,7 +775,7 @@ private:
     if (executable->isJoint()) {
       if (Status s = line(backward() ? "both" : "forward",
                           forwardWork + (backward() ? backwardWork : 0),
-                          [&] { return executable->run(there, r); });
+                          [&] { return executable->run(there, r, {device}); });
           !s)
         return s;
     } else {
