@@ -324,11 +324,16 @@ void Orientation::choose() {
 /// Gives tiles their layouts and mends what is around them.
 bool Orientation::apply() {
   bool any = false;
-  for (auto &[v, id] : ids)
+  for (auto &[v, id] : ids) {
+    // What has nothing to do with a product stays as it is.
+    bool flipped = false;
+    if (!llvm::is_contained(groups, find(id, flipped)))
+      continue;
     if (ThreadLayoutAttr layout = layoutFor(v); layout != layoutOf(v)) {
       v.setType(withLayout(tileType(v), layout));
       any = true;
     }
+  }
   if (!any)
     return false;
   kernel.walk([&](Operation *op) {
