@@ -427,7 +427,9 @@ void chooseForSizes(CompileOptions &o, const Operands &x) {
   // on the batch.
   if (o.instance.gradients || o.deterministic || rows < 1 || rows > 32)
     return;
-  int64_t blockM = o.blockM ? o.blockM : rows <= 16 ? 16 : 32,
+  int64_t blockM = o.blockM     ? o.blockM
+                   : rows <= 16 ? 16
+                                : 32,
           blockN = o.blockN ? o.blockN : 64;
   int64_t batch = packed ? x.cuSeqlensQ.shape[0] - 1 : x.q.shape[0],
           keys = packed ? x.maxSeqlenK : x.k.shape[2];
@@ -436,8 +438,7 @@ void chooseForSizes(CompileOptions &o, const Operands &x) {
   // blocks of keys for each part.
   int64_t parts = std::min(divideCeil(264, std::max<int64_t>(items, 1)),
                            divideCeil(divideCeil(keys, blockN), 4));
-  o.kvSplits = llvm::bit_floor(
-      uint64_t(std::clamp<int64_t>(parts, 1, 64)));
+  o.kvSplits = llvm::bit_floor(uint64_t(std::clamp<int64_t>(parts, 1, 64)));
 }
 
 Result<std::shared_ptr<const Executable>>

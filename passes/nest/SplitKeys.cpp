@@ -244,17 +244,14 @@ struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
     }
   }
 
-  /// A buffer for tiles of `type` from each item of `nest` and part.
-  static Parts makeParts(TileBuilder &b, RankedTensorType type, NestOp nest,
-                         int64_t splits) {
+  /// A buffer for a tile of `type` from each part and item; `sizes` are those
+  /// of the items' dims.
+  static Parts makeParts(TileBuilder &b, RankedTensorType type, int64_t splits,
+                         ArrayRef<Value> sizes) {
     Parts parts;
     parts.shape = type.getShape();
-    SmallVector<int64_t> shape = {splits};
-    SmallVector<Value> sizes;
-    for (auto [bound, step] : llvm::zip(nest.getBounds(), nest.getSteps())) {
-      shape.push_back(ShapedType::kDynamic);
-      sizes.push_back(step == 1 ? bound : b.roundUp(bound, step));
-    }
+    SmallVector<int64_t> shape(1 + sizes.size(), ShapedType::kDynamic);
+    shape[0] = splits;
     parts.limits.push_back(sizes.back());
     if (type.getRank() == 2) {
       shape.push_back(type.getDimSize(1));
@@ -270,9 +267,12 @@ struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
     scf::ForOp loop = r.loop;
     unsigned numDims = nest.getNumDims();
     TileBuilder b(OpBuilder(nest), nest.getLoc());
+    // Rows past the last dim's bound are kept too: whole tiles.
+    SmallVector<Value> sizes(nest.getBounds());
+    sizes.back() = b.roundUp(sizes.back(), nest.getSteps().back());
     SmallVector<Parts> parts;
     for (Type t : loop.getResultTypes())
-      parts.push_back(makeParts(b, cast<RankedTensorType>(t), nest, splits));
+      parts.push_back(makeParts(b, cast<RankedTensorType>(t), splits, sizes));
 
     // The nest up to its loop, which passes over a part.
     SmallVector<Value> bounds(nest.getBounds());
