@@ -151,8 +151,8 @@ struct Options {
       number("block-n", "rows of K in a tile (default: chosen)", 0);
   cl::opt<int64_t> numWarps =
       number("num-warps", "GPU: warps a CTA (default: chosen)", 0);
-  cl::opt<int64_t> stages =
-      number("stages", "GPU: buffers for what loops copy ahead (default: 2)", 2);
+  cl::opt<int64_t> stages = number(
+      "stages", "GPU: buffers for what loops copy ahead (default: 2)", 2);
   cl::opt<std::string> pPolicy =
       text("p-policy", "recompute, store or store_compressed", "NAME");
   cl::opt<std::string> dqPolicy = text(
