@@ -283,12 +283,21 @@ public:
         return fail(compiled.status());
       executable = *compiled;
       double seconds = since(start);
+      std::string gradients; // compiled apart on GPUs
+      if (backward() && !executable->isJoint()) {
+        start = std::chrono::steady_clock::now();
+        auto piece = instance->backward(there, results());
+        if (!piece)
+          return fail(piece.status());
+        gradients = fmt::format(", backward in {:.0f} ms", 1e3 * since(start));
+        warn(**piece);
+      }
       KernelCache::Stats stats = KernelCache::global().stats();
-      fmt::print("{} in {:.0f} ms\n",
+      fmt::print("{} in {:.0f} ms{}\n",
                  stats.compiled ? "compiled"
                  : stats.disk   ? "taken from the cache"
                                 : "loaded",
-                 1e3 * seconds);
+                 1e3 * seconds, gradients);
       warn(*executable);
       if (o.cacheStats)
         printStats();
