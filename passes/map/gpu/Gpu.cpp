@@ -3,9 +3,9 @@
 #include "passes/map/gpu/Gpu.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Dominance.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Iterators.h"
-#include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
 #include <numeric>
 
@@ -65,6 +65,23 @@ static Value remake(Value v, ThreadLayoutAttr layout) {
   }
   copy->getResult(0).setType(type);
   return copy->getResult(0);
+}
+
+ThreadLayoutAttr gpu::wholeLines(ThreadLayoutAttr layout,
+                                 ArrayRef<int64_t> shape, unsigned dim) {
+  auto modes = ThreadLayoutAttr::modes(layout.getWarps());
+  if (llvm::none_of(modes, [&](auto m) { return m.dim == int64_t(dim); }))
+    return layout;
+  MLIRContext *ctx = layout.getContext();
+  int64_t warps = layout.getNumWarps();
+  if (shape.size() == 1)
+    return ThreadLayoutAttr::getLine(ctx, shape[0], warps);
+  int64_t rows = shape[1 - dim], cols = shape[dim];
+  ThreadLayoutAttr l =
+      rows / 16 % warps == 0
+          ? ThreadLayoutAttr::getMma(ctx, rows, cols, warps, 1)
+          : ThreadLayoutAttr::getRows(ctx, rows, cols, 1, warps);
+  return dim == 1 ? l : l.transposed();
 }
 
 Value gpu::inLayout(OpBuilder &b, Value v, ThreadLayoutAttr layout) {

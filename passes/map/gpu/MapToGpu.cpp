@@ -215,25 +215,6 @@ LogicalResult TileMapper::mapDot(DotOp op) {
   return success();
 }
 
-/// `layout` if in it no line along `dim` is spread over warps, else another
-/// one of `shape` where that is so.
-static ThreadLayoutAttr wholeLines(ThreadLayoutAttr layout,
-                                   ArrayRef<int64_t> shape, unsigned dim) {
-  auto modes = ThreadLayoutAttr::modes(layout.getWarps());
-  if (llvm::none_of(modes, [&](auto m) { return m.dim == int64_t(dim); }))
-    return layout;
-  MLIRContext *ctx = layout.getContext();
-  int64_t warps = layout.getNumWarps();
-  if (shape.size() == 1)
-    return ThreadLayoutAttr::getLine(ctx, shape[0], warps);
-  int64_t rows = shape[1 - dim], cols = shape[dim];
-  ThreadLayoutAttr l =
-      rows / 16 % warps == 0
-          ? ThreadLayoutAttr::getMma(ctx, rows, cols, warps, 1)
-          : ThreadLayoutAttr::getRows(ctx, rows, cols, 1, warps);
-  return dim == 1 ? l : l.transposed();
-}
-
 LogicalResult TileMapper::mapReduce(ReduceOp op) {
   OpBuilder b(op);
   unsigned dim = op.getDim();

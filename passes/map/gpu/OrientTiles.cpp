@@ -60,9 +60,9 @@ private:
   KernelOp kernel;
   DenseMap<Value, unsigned> ids;
   SmallVector<std::pair<unsigned, bool>>
-      parents;                  // and whether transposed to it
-  SmallVector<unsigned> groups; // roots
-  SmallVector<Way> ways; // by node; roots matter
+      parents;                           // and whether transposed to it
+  SmallVector<unsigned> groups;          // roots
+  SmallVector<Way> ways;                 // by node; roots matter
   SmallVector<SmallVector<Way>> choices; // by group
 };
 
@@ -212,8 +212,8 @@ double Orientation::cost() {
         bool transposed = flip;
         Value source = sourceOf(factor, transposed);
         bool computed = source && !source.getDefiningOp<LoadOp>();
-        if (isFirst && computed && along == warps &&
-            alongOf(source) == warps && isFlipped(source) == transposed)
+        if (isFirst && computed && along == warps && alongOf(source) == warps &&
+            isFlipped(source) == transposed)
           return; // stays in registers
         // Each warp reads its lines of the first factor, all of the second.
         auto shape = cast<SharedType>(factor.getType()).getShape();
@@ -285,8 +285,8 @@ void Orientation::choose() {
   findWays();
   int64_t combinations = 1;
   for (auto &c : choices)
-    combinations = std::min<int64_t>(combinations * c.size(),
-                                     kMaxCombinations + 1);
+    combinations =
+        std::min<int64_t>(combinations * c.size(), kMaxCombinations + 1);
   SmallVector<unsigned> at(groups.size(), 0), best = at;
   auto use = [&](ArrayRef<unsigned> which) {
     for (auto [i, root] : llvm::enumerate(groups))
@@ -364,8 +364,12 @@ bool Orientation::apply() {
       op->erase();
     } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
       Value tile = reduce.getTile();
-      if (!isTile(reduce.getResult()) || !isMatrix(tile))
+      if (!isMatrix(tile))
         return;
+      tile = inLayout(b, tile,
+                      wholeLines(layoutOf(tile), tileType(tile).getShape(),
+                                 reduce.getDim()));
+      reduce.getTileMutable().set(tile);
       auto want = layoutOf(tile).sliced(reduce.getDim());
       Value result = reduce.getResult();
       if (layoutOf(result) == want)
