@@ -282,22 +282,19 @@ public:
       if (!compiled)
         return fail(compiled.status());
       executable = *compiled;
-      double seconds = since(start);
-      std::string gradients; // compiled apart on GPUs
-      if (backward() && !executable->isJoint()) {
-        start = std::chrono::steady_clock::now();
+      if (backward() && !device.isHost() && !executable->isJoint()) {
         auto piece = instance->backward(there, results());
         if (!piece)
           return fail(piece.status());
-        gradients = fmt::format(", backward in {:.0f} ms", 1e3 * since(start));
         warn(**piece);
       }
+      double seconds = since(start);
       KernelCache::Stats stats = KernelCache::global().stats();
-      fmt::print("{} in {:.0f} ms{}\n",
+      fmt::print("{} in {:.0f} ms\n",
                  stats.compiled ? "compiled"
                  : stats.disk   ? "taken from the cache"
                                 : "loaded",
-                 1e3 * seconds, gradients);
+                 1e3 * seconds);
       warn(*executable);
       if (o.cacheStats)
         printStats();
