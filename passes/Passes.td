@@ -626,6 +626,28 @@ def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def GpuPeelMasksPass : Pass<"fa-gpu-peel-masks", "::mlir::ModuleOp"> {
+  let summary = "loops without a test for the rounds that need no mask";
+  let description = [{
+    Optional. A loop with tiles that depend on a test, linear in the loop's
+    variable, becomes up to three: before the test holds, while it holds (without
+    it), and after.
+
+    ```mlir
+    // before
+    %r = scf.for %j = %lb to %ub step %c64 iter_args(%acc = %init) {
+      %all = arith.cmpi sgt, %n, %last : index      // %last = %j + 63
+      %x = scf.if %all { scf.yield %s } else { ... scf.yield %masked }
+      ...
+    }
+    // after
+    %a = scf.for %j = %lb to %stop step %c64 iter_args(%acc = %init) { ... %s ... }
+    %r = scf.for %j = %rest to %ub step %c64 iter_args(%acc = %a) { ... scf.if %all ... }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 def GpuFoldDivisionsPass : Pass<"fa-gpu-fold-divisions", "::mlir::ModuleOp"> {
   let summary = "divide once per row instead of once per entry";
   let description = [{

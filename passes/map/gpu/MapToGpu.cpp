@@ -543,23 +543,30 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
     b.clone(*c, map);
   for (auto [v, arg] : llvm::zip_equal(passed, body->getArguments()))
     map.map(v, arg);
-  // The last dim runs fastest.
-  Value rest;
+  // The last dim runs fastest. A grid has less than 2^31 CTAs, so that counts
+  // and numbers divide as 32-bit integers, several times faster.
+  auto narrow = [&](Value v) -> Value {
+    return arith::IndexCastOp::create(b, b.getI32Type(), v);
+  };
+  Value cta;
   if (ordered) {
     auto scratch = AllocOp::create(
         b, SharedType::get(b.getContext(), {1}, b.getI32Type(), 1, 1, false),
         IntegerAttr());
-    rest = ClaimOp::create(b, b.getIndexType(), map.lookup(counter), scratch);
+    cta = ClaimOp::create(b, b.getIndexType(), map.lookup(counter), scratch);
   } else {
-    rest = BlockIdOp::create(b, b.getIndexType());
+    cta = BlockIdOp::create(b, b.getIndexType());
   }
+  Value rest = numParallel > 1 ? narrow(cta) : Value();
   for (unsigned d = numParallel; d-- > 0;) {
     Value i = rest;
     if (d > 0) {
-      Value n = map.lookup(counts[d]);
+      Value n = narrow(map.lookup(counts[d]));
       i = arith::RemUIOp::create(b, rest, n);
       rest = arith::DivUIOp::create(b, rest, n);
     }
+    i = i ? arith::IndexCastOp::create(b, b.getIndexType(), i).getResult()
+          : cta;
     if (nest.getSteps()[d] != 1)
       i = arith::MulIOp::create(b, i, constant(b, nest.getSteps()[d]));
     nest.getIv(d).replaceAllUsesWith(i);
