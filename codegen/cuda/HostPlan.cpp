@@ -197,6 +197,19 @@ LogicalResult PlanMaker::visit(Operation *op) {
     return allocate(alloc);
   if (auto l = dyn_cast<gpu::LaunchOp>(op))
     return launch(l);
+  if (auto clear = dyn_cast<gpu::ClearOp>(op)) {
+    auto w = workspaces.find(clear.getBuffer());
+    if (w == workspaces.end())
+      return fail(op, "expected an array that is allocated here");
+    Instruction i;
+    i.op = Instruction::clear;
+    i.a = w->second;
+    // Integers are cleared where they are allocated.
+    const Instruction &last = plan.code.back();
+    if (last.op != i.op || last.a != i.a)
+      plan.code.push_back(i);
+    return success();
+  }
   if (auto ret = dyn_cast<func::ReturnOp>(op)) {
     for (Value v : ret.getOperands())
       plan.results.push_back(registerOf(v));

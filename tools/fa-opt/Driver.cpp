@@ -658,6 +658,7 @@ static LogicalResult drive(StringRef input, StringRef output,
     p.startAfter = "nest";
   bool binary = o.emit == "llvm" || o.emit == "obj" || forGpu;
   p.map |= binary;
+  p.runnable |= binary;
   if ((!passes || binary) && failed(runPipeline(*module, p, dump)))
     return failure();
   return emitModule(*module, output);

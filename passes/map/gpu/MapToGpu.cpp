@@ -126,8 +126,8 @@ void TileMapper::limitTo(OpBuilder &b, Location loc, ArrayRef<int64_t> sizes,
     if (size == padded(size))
       continue;
     Value first = indices[indices.size() - sizes.size() + d];
-    Value end = arith::AddIOp::create(
-        b, loc, first, arith::ConstantIndexOp::create(b, loc, size));
+    Value end = b.createOrFold<arith::AddIOp>(
+        loc, first, arith::ConstantIndexOp::create(b, loc, size));
     limits[d].set(b.createOrFold<arith::MinSIOp>(loc, limits[d].get(), end));
   }
 }
@@ -210,28 +210,10 @@ LogicalResult TileMapper::mapDot(DotOp op) {
   Value acc = op.getAcc();
   auto result = MmaOp::create(b, op.getLoc(), acc.getType(), a, c, acc);
   op.getResult().replaceAllUsesWith(result.getResult());
-  logical[result.getResult()] = logical[acc];
+  SmallVector<int64_t> sizes = logical[acc]; // a copy: the map may grow
+  logical[result.getResult()] = sizes;
   op.erase();
   return success();
-}
-
-/// `layout` if in it no line along `dim` is spread over warps, else another
-/// one of `shape` where that is so.
-static ThreadLayoutAttr wholeLines(ThreadLayoutAttr layout,
-                                   ArrayRef<int64_t> shape, unsigned dim) {
-  auto modes = ThreadLayoutAttr::modes(layout.getWarps());
-  if (llvm::none_of(modes, [&](auto m) { return m.dim == int64_t(dim); }))
-    return layout;
-  MLIRContext *ctx = layout.getContext();
-  int64_t warps = layout.getNumWarps();
-  if (shape.size() == 1)
-    return ThreadLayoutAttr::getLine(ctx, shape[0], warps);
-  int64_t rows = shape[1 - dim], cols = shape[dim];
-  ThreadLayoutAttr l =
-      rows / 16 % warps == 0
-          ? ThreadLayoutAttr::getMma(ctx, rows, cols, warps, 1)
-          : ThreadLayoutAttr::getRows(ctx, rows, cols, 1, warps);
-  return dim == 1 ? l : l.transposed();
 }
 
 LogicalResult TileMapper::mapReduce(ReduceOp op) {
@@ -277,16 +259,18 @@ LogicalResult TileMapper::map(Operation *op) {
     auto type = mapped(result.getType());
     result.setType(withLayout(type, layoutOf(tile).transposed()));
     logical[result] = sizes;
-    // Products see through it; others get the standard layout.
-    if (llvm::all_of(result.getUsers(), [](Operation *user) {
-          return isa<DotOp, TransposeOp>(user);
-        }))
+    // As factors, products see through it; others get the standard layout.
+    auto seesThrough = [](OpOperand &use) {
+      auto dot = dyn_cast<DotOp>(use.getOwner());
+      return isa<TransposeOp>(use.getOwner()) ||
+             (dot && use.getOperandNumber() < 2);
+    };
+    if (llvm::all_of(result.getUses(), seesThrough))
       return success();
     b.setInsertionPointAfter(op);
     Value s = standard(b, result);
     result.replaceUsesWithIf(s, [&](OpOperand &use) {
-      return use.getOwner() != s.getDefiningOp() &&
-             !isa<DotOp, TransposeOp>(use.getOwner());
+      return use.getOwner() != s.getDefiningOp() && !seesThrough(use);
     });
     logical[s] = sizes;
     return success();
@@ -416,7 +400,7 @@ struct MapToGpu : public fathom::impl::MapToGpuPassBase<MapToGpu> {
                      !llvm::isPowerOf2_64(int64_t(numWarps)))) {
       getOperation().emitError(
           "expected num-warps of 1, 2, 4, 8, 16 or 32, got ")
-          << numWarps;
+          << int64_t(numWarps);
       return signalPassFailure();
     }
     for (auto f :
@@ -436,13 +420,13 @@ struct MapToGpu : public fathom::impl::MapToGpuPassBase<MapToGpu> {
     }
   }
 
-  int64_t alignmentOf(Value buffer);
+  int64_t alignmentOf(Value buffer, NestOp nest);
   LogicalResult outline(func::FuncOp f, NestOp nest, unsigned number);
 };
 
 /// Bytes that the lines of `buffer` start at multiples of, if its last stride
 /// is 1, else 0.
-int64_t MapToGpu::alignmentOf(Value buffer) {
+int64_t MapToGpu::alignmentOf(Value buffer, NestOp nest) {
   auto type = dyn_cast<MemRefType>(buffer.getType());
   if (!type || type.getRank() == 0)
     return 0;
@@ -460,7 +444,14 @@ int64_t MapToGpu::alignmentOf(Value buffer) {
         return a;
     return bytes;
   }
-  return aligned && !ShapedType::isDynamic(last) ? 16 : 0;
+  // What is read entry by entry may lie as it likes.
+  bool tiles = llvm::none_of(buffer.getUsers(), [&](Operation *user) {
+    return nest->isProperAncestor(user) &&
+           !isa<LoadOp, StoreOp, AccumulateOp, memref::DimOp>(user);
+  });
+  return aligned && tiles && type.getRank() > 1 && !ShapedType::isDynamic(last)
+             ? 16
+             : 0;
 }
 
 LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
@@ -526,7 +517,7 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   SmallVector<int64_t> alignments;
   for (Value v : passed) {
     types.push_back(v.getType());
-    alignments.push_back(alignmentOf(v));
+    alignments.push_back(alignmentOf(v, nest));
   }
   std::string name =
       (f.getName() + "." + nest.getLabel().value_or("nest") + Twine(number))

@@ -55,6 +55,17 @@ private:
 
 bool isMatrix(Value v) { return isTile(v) && tileType(v).getRank() == 2; }
 
+/// The tile in whose layout all tiles of `op` are, where it works entry by
+/// entry; else null.
+Value leaderOf(Operation *op) {
+  Value v;
+  if (isElementwise(op) || isa<GatherOp>(op))
+    v = op->getResult(0);
+  else if (auto scatter = dyn_cast<ScatterAddOp>(op))
+    v = scatter.getTile();
+  return v && isMatrix(v) ? v : Value();
+}
+
 /// Tiles that can be made either way at no cost.
 bool isFree(Value v) {
   Operation *op = v.getDefiningOp();
@@ -109,10 +120,10 @@ void Orientation::collect() {
       // The relabeled tile has the other layout of its shape: not flipped if
       // its operand is.
       tie(transpose.getResult(), transpose.getTile(), /*flipped=*/true);
-    } else if (isElementwise(op) && isMatrix(op->getResult(0))) {
+    } else if (Value leader = leaderOf(op)) {
       for (Value v : op->getOperands())
         if (isMatrix(v))
-          tie(v, op->getResult(0));
+          tie(v, leader);
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
       for (auto [init, arg, yielded, result] :
            llvm::zip_equal(loop.getInitArgs(), loop.getRegionIterArgs(),
@@ -168,9 +179,7 @@ double Orientation::cost() {
       Value first = flip ? mma.getB() : mma.getA();
       int64_t lines = type.getDimSize(flip ? 1 : 0);
       bool transposed = flip;
-      Value source;
-      if (isa<SharedType>(first.getType()))
-        source = sourceOf(first, transposed);
+      Value source = sourceOf(first, transposed);
       bool computed = source && !source.getDefiningOp<LoadOp>();
       bool inRegisters = computed && isFlipped(source) == transposed &&
                          lines / 16 % warps == 0;
@@ -242,13 +251,15 @@ bool Orientation::apply() {
       auto want = layoutOf(transpose.getTile()).transposed();
       transpose.getResult().setType(withLayout(tileType(transpose), want));
     } else if (auto mma = dyn_cast<MmaOp>(op)) {
-      if (!isFlipped(mma.getResult()))
+      if (!isFlipped(mma.getResult())) {
+        mma.getAccMutable().set(
+            inLayout(b, mma.getAcc(), layoutOf(mma.getResult())));
         return;
+      }
       any = true;
       auto flip = [&](Value v) -> Value {
-        if (auto shared = dyn_cast<SharedType>(v.getType()))
-          return b.createOrFold<FlipOp>(loc, shared.flip(), v);
-        return {};
+        auto shared = cast<SharedType>(v.getType());
+        return b.createOrFold<FlipOp>(loc, shared.flip(), v);
       };
       Value acc = inLayout(b, mma.getAcc(), layoutOf(mma.getResult()));
       SmallVector<int64_t> shape(llvm::reverse(tileType(acc).getShape()));
@@ -264,6 +275,11 @@ bool Orientation::apply() {
       Value tile = reduce.getTile();
       if (!isTile(reduce.getResult()) || !isMatrix(tile))
         return;
+      // The lines of a turned tile may be spread over warps.
+      tile = inLayout(b, tile,
+                      wholeLines(layoutOf(tile), tileType(tile).getShape(),
+                                 reduce.getDim()));
+      reduce.getTileMutable().set(tile);
       auto want = layoutOf(tile).sliced(reduce.getDim());
       Value result = reduce.getResult();
       if (layoutOf(result) == want)
@@ -305,14 +321,14 @@ bool Orientation::apply() {
       }
     }
   });
-  // Operands of elementwise ops and carried values that could be made either
+  // Operands of ops that work entry by entry and carried values that could be made either
   // way.
   kernel.walk([&](Operation *op) {
     OpBuilder b(op);
-    if (isElementwise(op) && isMatrix(op->getResult(0))) {
+    if (Value leader = leaderOf(op)) {
       for (OpOperand &use : op->getOpOperands())
         if (isMatrix(use.get()))
-          use.set(inLayout(b, use.get(), layoutOf(op->getResult(0))));
+          use.set(inLayout(b, use.get(), layoutOf(leader)));
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
       for (auto [init, arg] :
            llvm::zip_equal(loop.getInitArgsMutable(), loop.getRegionIterArgs()))
@@ -342,6 +358,16 @@ struct GpuOrientTiles
     : public fathom::impl::GpuOrientTilesPassBase<GpuOrientTiles> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
+      bool fragments = kernel
+                           .walk([](MmaOp mma) {
+                             return isTile(mma.getA()) ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
+                           })
+                           .wasInterrupted();
+      if (fragments) {
+        missed(kernel, kName, "a factor is in registers already");
+        continue;
+      }
       Orientation orientation(kernel);
       orientation.choose();
       if (orientation.apply())
