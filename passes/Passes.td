@@ -557,6 +557,25 @@ def GpuForwardFragmentsPass : Pass<"fa-gpu-forward-fragments", "::mlir::ModuleOp
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
+def GpuStageLinesPass : Pass<"fa-gpu-stage-lines", "::mlir::ModuleOp"> {
+  let summary = "values per row that a loop reads go through shared memory";
+  let description = [{
+    Optional. A rank 1 tile that a loop with products loads is copied
+    asynchronously, so that `fa-gpu-pipeline-loads` can have it ready in time.
+
+    ```mlir
+    // before
+    %l = fa.load %L[%b, %h, %i] below(%n) : memref<?x?x?xf32> -> tensor<64xf32, #layout>
+    // after
+    fa_gpu.copy_async %L[%b, %h, %i] below(%n) to %buf vector 4 : memref<?x?x?xf32>, !fa_gpu.shared<64xf32, pitch = 64>
+    fa_gpu.commit
+    fa_gpu.wait 0
+    %l = fa_gpu.load_shared %buf : !fa_gpu.shared<64xf32, pitch = 64> -> tensor<64xf32, #layout>
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
 def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
   let summary = "exponentials by the hardware's 2^x, with the scale folded in";
   let description = [{
@@ -699,7 +718,9 @@ def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
     loop uses, from a place that follows from the loop's variable. The buffer
     gets `stages` stages; the loop carries the number of its own. A copy of an
     iteration that would not run is not issued; its group is closed empty.
-    Waits for other copies go down to the first use of what was copied.
+    With `stages=1` a buffer stays one: its copy is issued after its last use,
+    where threads wait for another buffer anyway, and waited for before its
+    first. Waits for other copies go down to the first use of what was copied.
 
     Before:
     ```mlir
@@ -727,7 +748,7 @@ def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"stages", "stages", "int64_t", "2",
-                        "stages of a buffer; 1: copies stay in their iterations">];
+                        "stages of a buffer; 1: copies are issued once it is free">];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect",
                            "::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];

@@ -31,6 +31,7 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"map", "fa-gpu-orient-tiles", false, "gpu"},
       {"map", "fa-gpu-forward-fragments", false, "gpu"},
       {"map", "fa-gpu-copy-async", false, "gpu"},
+      {"map", "fa-gpu-stage-lines", false, "gpu"},
       {"map", "fa-gpu-pipeline-loads", false, "gpu"},
       {"map", "fa-gpu-fold-exp2", false, "gpu"},
       {"map", "fa-gpu-fold-divisions", false, "gpu"},

@@ -557,7 +557,9 @@ LogicalResult Printer::copyAsync(Operation *op) {
                           mul(fmt::format("{} % {}", tid, across), entries));
     addProduct(source, rank == 2 ? line0 : "0", lineStride);
     addProduct(source, col0, colStride);
-    line("const {} *const {} = {};", element, from, source);
+    // The pointer walks: offsets of lines would be kept in registers, each.
+    bool walks = rank == 2 && count > 1;
+    line("const {} *{}{} = {};", element, walks ? "" : "const ", from, source);
     line("const unsigned {} = {} + ({} * {} + {}) * {};", to,
          nameOf(copy.getBuffer()), line0, type.getPitch(), col0, bytes);
     int64_t step = threads / across;
@@ -566,11 +568,10 @@ LogicalResult Printer::copyAsync(Operation *op) {
       require(fmt::format("{} + j * {} < {}", line0, step, rows));
     if (!cols.empty())
       require(fmt::format("{} < {}", col0, cols));
-    std::string place = from;
-    if (rank == 2 && count > 1)
-      addProduct(place, fmt::format("j * {}", step), lineStride);
     line("{}{}({} + j * {}, {}, {});", ifText(guard), copyText, to,
-         step * type.getPitch() * bytes, place, is.empty() ? "true" : is);
+         step * type.getPitch() * bytes, from, is.empty() ? "true" : is);
+    if (walks)
+      line("{} += {} * {};", from, step, lineStride);
     close();
     return success();
   }

@@ -144,6 +144,8 @@ TEST(SharedMemory, CopiesAheadChangeNothing) {
   for (Case c :
        {Case{"fa-gpu-copy-async,", "cp_async_wait<0>"},
         Case{"fa-gpu-copy-async,fa-gpu-pipeline-loads,", "cp_async_wait<0>"},
+        Case{"fa-gpu-copy-async,fa-gpu-pipeline-loads{stages=1},",
+             "cp_async_wait<0>"},
         Case{"fa-gpu-forward-fragments,fa-gpu-copy-async,"
              "fa-gpu-pipeline-loads{stages=3},",
              "cp_async_wait<1>"}}) {

@@ -1,5 +1,6 @@
 // RUN: fa-opt %s --fa-gpu-pipeline-loads | FileCheck %s
 // RUN: fa-opt %s --fa-gpu-pipeline-loads=stages=3 --fa-gpu-place-barriers | FileCheck %s --check-prefix=THREE
+// RUN: fa-opt %s --fa-gpu-pipeline-loads=stages=1 --fa-gpu-place-barriers | FileCheck %s --check-prefix=ONE
 // RUN: fa-opt %s --fa-gpu-pipeline-loads --remarks-filter=fathom --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
 #l = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 2:1:8], lanes = [4:1:2, 8:0:1], warps = [2:0:16]>
@@ -134,5 +135,46 @@ fa_gpu.kernel @sink(%x: !a, %n: index) num_warps(2) min_blocks(1) alignments([16
   %u = fa_gpu.load_shared %b : !s -> tensor<32x16xbf16, #l>
   fa.store %t, %x[%n, %c0] below(%n, %c16) : tensor<32x16xbf16, #l>, !a
   fa.store %u, %x[%n, %c0] below(%n, %c16) : tensor<32x16xbf16, #l>, !a
+  fa_gpu.return
+}
+
+// One buffer each: %b's copy is issued when all have read the one before and
+// %a is awaited; %a's for the next iteration when %b is. Two barriers.
+// ONE-LABEL: @in_turn
+// ONE: fa_gpu.commit
+// ONE: scf.if
+// ONE-NEXT: fa_gpu.copy_async %[[X:[a-z0-9]+]][
+// ONE-NEXT: }
+// ONE-NEXT: fa_gpu.commit
+// ONE-NEXT: scf.for
+// ONE-NEXT: fa_gpu.wait 0
+// ONE-NEXT: fa_gpu.barrier
+// ONE-NEXT: fa_gpu.copy_async
+// ONE-NEXT: fa_gpu.commit
+// ONE-NEXT: fa_gpu.load_shared
+// ONE-NEXT: fa_gpu.wait 0
+// ONE: fa_gpu.barrier
+// ONE-NEXT: scf.if
+// ONE-NEXT: fa_gpu.copy_async %[[X]][
+// ONE: fa_gpu.commit
+// ONE-NEXT: fa_gpu.load_shared
+// ONE-NOT: fa_gpu.barrier
+// ONE: fa_gpu.return
+fa_gpu.kernel @in_turn(%x: !a, %y: !a, %n: index) num_warps(2) min_blocks(1) alignments([16, 16, 0]) {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %c32 = arith.constant 32 : index
+  %a = fa_gpu.alloc : !s
+  %b = fa_gpu.alloc : !s
+  scf.for %i = %c0 to %n step %c32 {
+    fa_gpu.copy_async %x[%i, %c0] below(%n, %c16) to %a vector 16 : !a, !s
+    fa_gpu.commit
+    fa_gpu.wait 0
+    %t = fa_gpu.load_shared %a : !s -> tensor<32x16xbf16, #l>
+    fa_gpu.copy_async %y[%i, %c0] below(%n, %c16) to %b vector 16 : !a, !s
+    fa_gpu.commit
+    fa_gpu.wait 0
+    %u = fa_gpu.load_shared %b : !s -> tensor<32x16xbf16, #l>
+  }
   fa_gpu.return
 }

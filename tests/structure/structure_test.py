@@ -78,9 +78,23 @@ def no_private_paths(root):
     yield from grep(root, paths, r"(?<![\w.$}/-])/(?:work|home|root)/\w")
 
 
+def device_functions_are_small(root):
+    """What kernels are written with wraps one instruction or operation."""
+    for name in ["portable.h", "device.h"]:
+        path = root / "codegen" / "device" / name
+        start = None
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if start is None and re.match(r"(template|FA_DEVICE)\b", line):
+                start = number
+            if start is not None and re.match(r"}|.*}$", line) and line[0] != " ":
+                if number - start + 1 > 15:
+                    yield f"{path.relative_to(root)}:{start}: a function of {number - start + 1} lines"
+                start = None
+
+
 RULES = [includes_point_one_way, codegen_knows_no_attention,
          every_pass_is_documented_and_tested, public_headers_are_clean,
-         files_have_banners, no_private_paths]
+         files_have_banners, no_private_paths, device_functions_are_small]
 
 
 def main(root, rule):

@@ -22,6 +22,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -333,14 +334,58 @@ static FailureOr<DevicePeaks> getDevice() {
   return device;
 }
 
+/// What the assembler says of a GPU's kernels, as `explain` wants it.
+static llvm::json::Array kernelsToJson(const cuda::Program &program) {
+  llvm::json::Array all;
+  cuda::Target target;
+  std::string reason;
+  (void)cuda::Target::parse(program.target, target, reason);
+  for (const cuda::Kernel &k : program.kernels)
+    all.push_back(llvm::json::Object{
+        {"name", k.name},
+        {"threads", k.threads},
+        {"registers", k.resources.registers},
+        {"spill_bytes", k.resources.spillStores + k.resources.spillLoads},
+        {"stack_bytes", k.resources.stackBytes},
+        {"shared_bytes", k.sharedBytes + k.resources.staticShared},
+        {"ctas_per_sm", cuda::occupancy(k, target.limits)},
+        {"warnings", llvm::json::Array(cuda::warnings(k))}});
+  return all;
+}
+
+static void printKernels(const cuda::Program &program, llvm::raw_ostream &os) {
+  os << "\nkernels for " << program.target << "\n"
+     << llvm::formatv("  {0,-32}{1,9}{2,11}{3,8}{4,8}{5,9}{6,9}\n", "",
+                      "threads", "registers", "spilled", "stack", "shared",
+                      "CTAs/SM");
+  for (const llvm::json::Value &v : kernelsToJson(program)) {
+    const llvm::json::Object &k = *v.getAsObject();
+    auto n = [&](StringRef key) { return k.getInteger(key).value_or(0); };
+    os << llvm::formatv("  {0,-32}{1,9}{2,11}{3,8}{4,8}{5,9}{6,9}\n",
+                        *k.getString("name"), n("threads"), n("registers"),
+                        n("spill_bytes"), n("stack_bytes"), n("shared_bytes"),
+                        n("ctas_per_sm"));
+    for (const llvm::json::Value &w : *k.getArray("warnings"))
+      os << "    " << *w.getAsString() << "\n";
+  }
+}
+
+/// `kernels` is null for a CPU.
 static LogicalResult writeReport(const ExplainReport &report,
+                                 const cuda::Program *kernels,
                                  StringRef output) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  if (options->explain == "json")
-    os << llvm::formatv("{0:2}", reportToJson(report)) << "\n";
-  else
+  if (options->explain == "json") {
+    llvm::json::Value json = reportToJson(report);
+    if (kernels)
+      (*json.getAsObject())["kernels"] = kernelsToJson(*kernels);
+    os << llvm::formatv("{0:2}", json) << "\n";
+  } else {
     printReport(report, os);
+    if (kernels)
+      printKernels(*kernels, os);
+  }
   return writeText(output, text);
 }
 
@@ -518,6 +563,30 @@ static LogicalResult explainNests(ModuleOp module, ExplainReport &report,
   return success();
 }
 
+/// The kernels of --target, for a report; none where there is no NVRTC.
+static LogicalResult compileKernels(ModuleOp input, bool nests,
+                                    std::optional<cuda::Program> &kernels) {
+  if (auto compiler = cuda::nvrtc(); !compiler) {
+    llvm::errs() << "fa-opt: no report on kernels: "
+                 << llvm::toString(compiler.takeError()) << "\n";
+    return success();
+  }
+  OwningOpRef<ModuleOp> module = input.clone();
+  PipelineOptions p = pipelineOptions();
+  p.startAfter = nests ? "nest" : "";
+  p.map = true;
+  if (failed(runPipeline(*module, p, false)))
+    return failure();
+  auto program = cuda::emitProgram(*module);
+  if (!program)
+    return error(llvm::toString(program.takeError()));
+  program->target = options->target;
+  if (llvm::Error e = cuda::compile(*program))
+    return error(llvm::toString(std::move(e)));
+  kernels = std::move(*program);
+  return success();
+}
+
 /// What --emit says of each kernel: one after the other, or a file each in
 /// the folder `output` or that of --dump-dir.
 static LogicalResult emitKernels(ModuleOp module, StringRef output) {
@@ -647,8 +716,13 @@ static LogicalResult drive(StringRef input, StringRef output,
     ExplainReport report;
     report.device = *device;
     if (failed(nests ? explainNests(*module, report, remarks)
-                     : explainPolicies(*module, report, remarks)) ||
-        failed(writeReport(report, o.emit.getNumOccurrences() ? "-" : output)))
+                     : explainPolicies(*module, report, remarks)))
+      return failure();
+    std::optional<cuda::Program> kernels;
+    if (isGpu && failed(compileKernels(*module, nests, kernels)))
+      return failure();
+    if (failed(writeReport(report, kernels ? &*kernels : nullptr,
+                           o.emit.getNumOccurrences() ? "-" : output)))
       return failure();
   }
   if (!emit)

@@ -183,7 +183,7 @@ struct GpuFoldExp2 : public fathom::impl::GpuFoldExp2PassBase<GpuFoldExp2> {
       op.getResult().replaceAllUsesWith(e);
       op->erase();
     }
-    eraseDead(kernel);
+    tidy(kernel);
     passed(kernel, kName, Twine(exps.size()) + " exponentials of base 2");
   }
 };

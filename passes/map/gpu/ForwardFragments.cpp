@@ -27,7 +27,7 @@ struct GpuForwardFragments
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
       kernel.walk([&](MmaOp mma) { forward(mma); });
-      eraseDead(kernel);
+      tidy(kernel);
     }
   }
 

@@ -3,9 +3,10 @@
 #include "passes/map/gpu/Gpu.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Dominance.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Iterators.h"
-#include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/CSE.h"
 #include <numeric>
 
 using namespace mlir;
@@ -143,7 +144,10 @@ StoreSharedOp gpu::onlyStore(AllocOp alloc) {
   return other ? StoreSharedOp() : found;
 }
 
-void gpu::eraseDead(KernelOp kernel) {
+void gpu::tidy(KernelOp kernel) {
+  IRRewriter rewriter(kernel.getContext());
+  DominanceInfo dominance(kernel);
+  eliminateCommonSubExpressions(rewriter, dominance, kernel);
   bool changed = true;
   while (changed) {
     changed = false;

@@ -44,8 +44,9 @@ mlir::Value stripViews(mlir::Value v, bool &flipped);
 /// The only op that writes `alloc`, if it is a store of a tile; else null.
 StoreSharedOp onlyStore(AllocOp alloc);
 
-/// Erases ops whose results nobody needs, and buffers that nobody reads.
-void eraseDead(KernelOp kernel);
+/// Makes equal values one; erases ops whose results nobody needs, and buffers
+/// that nobody reads.
+void tidy(KernelOp kernel);
 
 } // namespace fathom::gpu
 

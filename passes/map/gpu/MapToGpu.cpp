@@ -567,7 +567,7 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   gpu::ReturnOp::create(b);
   if (failed(TileMapper(kernel).run()))
     return failure();
-  eraseDead(kernel);
+  tidy(kernel);
 
   b.setInsertionPoint(nest);
   LaunchOp::create(b, FlatSymbolRefAttr::get(kernel), items, passed);

@@ -15,6 +15,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include <numeric>
 
 namespace fathom {
 #define GEN_PASS_DEF_GPUORIENTTILESPASS
@@ -162,6 +163,7 @@ Value sourceOf(Value factor, bool &flipped) {
 /// how often.
 double Orientation::cost() {
   double sum = 0;
+  llvm::SmallSetVector<Value, 8> stored;
   int64_t warps = kernel.getNumWarps();
   auto weight = [](Operation *op) {
     double w = 1;
@@ -175,19 +177,27 @@ double Orientation::cost() {
     if (auto mma = dyn_cast<MmaOp>(op)) {
       RankedTensorType type = tileType(mma.getResult());
       bool flip = isFlipped(mma.getResult());
-      // The first factor of what is computed, and its lines.
-      Value first = flip ? mma.getB() : mma.getA();
-      int64_t lines = type.getDimSize(flip ? 1 : 0);
-      bool transposed = flip;
-      Value source = sourceOf(first, transposed);
-      bool computed = source && !source.getDefiningOp<LoadOp>();
-      bool inRegisters = computed && isFlipped(source) == transposed &&
-                         lines / 16 % warps == 0;
-      if (inRegisters)
-        return;
-      // Read by all warps that share its lines.
-      auto shape = cast<SharedType>(first.getType()).getShape();
-      sum += weight(op) * shape[0] * shape[1] * (computed ? 2 : 1);
+      // The factors of what is computed, and the warps along its lines.
+      Value first = flip ? mma.getB() : mma.getA(),
+            second = flip ? mma.getA() : mma.getB();
+      int64_t lines = type.getDimSize(flip ? 1 : 0),
+              along = std::gcd(warps, lines / 16);
+      auto read = [&](Value factor, bool isFirst) {
+        bool transposed = flip;
+        Value source = sourceOf(factor, transposed);
+        bool computed = source && !source.getDefiningOp<LoadOp>();
+        if (isFirst && computed && along == warps &&
+            isFlipped(source) == transposed)
+          return; // stays in registers
+        // Each warp reads its lines of the first factor, all of the second.
+        auto shape = cast<SharedType>(factor.getType()).getShape();
+        sum += weight(op) * shape[0] * shape[1] *
+               (isFirst ? warps / along : along);
+        if (computed)
+          stored.insert(source);
+      };
+      read(first, true);
+      read(second, false);
     } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
       // Past a conversion stands the layout that the reduction needs.
       Value tile = reduce.getTile();
@@ -206,6 +216,9 @@ double Orientation::cost() {
         sum += weight(op) * entries(load.getTile()) * 4;
     }
   });
+  for (Value tile : stored)
+    if (Operation *def = tile.getDefiningOp())
+      sum += weight(def) * entries(tile);
   return sum;
 }
 
@@ -374,7 +387,7 @@ struct GpuOrientTiles
         passed(kernel, kName, "products computed transposed");
       else
         missed(kernel, kName, "no product is cheaper transposed");
-      eraseDead(kernel);
+      tidy(kernel);
     }
   }
 };

@@ -41,20 +41,22 @@ struct GpuPipelineLoadsPass
           loops.push_back(loop);
       });
     });
-    SmallVector<scf::ForOp> done;
-    if (stages > 1)
-      for (scf::ForOp loop : loops)
-        if (scf::ForOp pipelined = pipeline(loop))
-          done.push_back(pipelined);
-    getOperation()->walk([&](WaitOp wait) { waits.push_back(wait); });
+    llvm::SetVector<Operation *> done;
+    for (scf::ForOp loop : loops)
+      if (scf::ForOp pipelined = pipeline(loop))
+        done.insert(pipelined);
+    getOperation()->walk([&](WaitOp wait) {
+      if (!done.contains(wait->getParentOp()))
+        waits.push_back(wait);
+    });
     for (WaitOp wait : llvm::reverse(waits))
       sink(wait);
     // No copy is under way after these, and what follows can tell: buffers of
     // the loop may be used for something else.
-    for (scf::ForOp loop : done) {
+    for (Operation *loop : done) {
       OpBuilder b(loop->getContext());
       b.setInsertionPointAfter(loop);
-      WaitOp::create(b, loop.getLoc(), 0);
+      WaitOp::create(b, loop->getLoc(), 0);
     }
   }
 
@@ -177,6 +179,8 @@ struct GpuPipelineLoadsPass
 
   /// Returns the new loop, or null if no copy could go ahead.
   scf::ForOp pipeline(scf::ForOp loop) {
+    if (!loop.getInductionVar().getType().isIndex())
+      return {};
     SmallVector<CopyAsyncOp> copies;
     bool stay = false;
     loop.getBody()->walk([&](CopyAsyncOp copy) {
@@ -192,13 +196,24 @@ struct GpuPipelineLoadsPass
     });
     if (copies.empty())
       return {};
+    if (!stay)
+      dropWaits(loop);
+    if (stages > 1)
+      return ring(loop, copies);
+    if (!stay)
+      return spread(loop, copies);
+    missed(loop, "fa-gpu-pipeline-loads",
+           "copies that stay make it unclear what a wait would wait for");
+    return {};
+  }
+
+  /// Issues `copies` `stages` - 1 iterations ahead, each to stages by turns.
+  scf::ForOp ring(scf::ForOp loop, SmallVector<CopyAsyncOp> &copies) {
     passed(loop, "fa-gpu-pipeline-loads",
            Twine(copies.size()) +
                (copies.size() == 1 ? " copy issued " : " copies issued ") +
                Twine(stages - 1) +
                (stages == 2 ? " iteration ahead" : " iterations ahead"));
-    if (!stay)
-      dropWaits(loop);
 
     // Each buffer in stages, before the loop.
     SmallVector<Value> rings;
@@ -224,7 +239,8 @@ struct GpuPipelineLoadsPass
       if (s)
         iv = b.add(iv,
                    s == 1 ? loop.getStep() : b.mul(b.index(s), loop.getStep()));
-      issue(b, loop, copies, rings, iv, b.index(s));
+      issueIfRuns(b, loop, copies, iv, rings, b.index(s));
+      b.make<CommitOp>();
     }
 
     // The loop carries the number of its stage.
@@ -247,8 +263,9 @@ struct GpuPipelineLoadsPass
     Value first = b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, ring, zero);
     Value into = b.make<arith::SelectOp>(first, last, down);
     Value distance = stages == 2 ? loop.getStep() : b.mul(last, loop.getStep());
-    issue(b, loop, copies, rings, b.add(loop.getInductionVar(), distance),
-          into);
+    issueIfRuns(b, loop, copies, b.add(loop.getInductionVar(), distance), rings,
+                into);
+    b.make<CommitOp>();
 
     for (auto [copy, whole] : llvm::zip_equal(copies, rings)) {
       auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
@@ -261,32 +278,146 @@ struct GpuPipelineLoadsPass
     return loop;
   }
 
-  /// Issues `copies` of the iteration `iv`, if it is one, into stage `stage`,
-  /// and closes their group.
+  /// Copies that are issued together.
+  struct Group {
+    Operation *at;
+    bool behind;   // of `at`, else before it
+    int64_t ahead; // iterations, 0 or 1
+    SmallVector<CopyAsyncOp> copies;
+  };
+
+  /// Issues `copies`, each to the one buffer it has, where threads wait anyway
+  /// after the buffer's last use: for the next iteration, or for this one if
+  /// that is at its start.
+  scf::ForOp spread(scf::ForOp loop, SmallVector<CopyAsyncOp> &copies) {
+    Block *body = loop.getBody();
+    llvm::MapVector<Operation *, std::pair<Operation *, Operation *>> uses;
+    for (CopyAsyncOp copy : copies) {
+      SmallVector<Operation *> accesses, views;
+      collect(copy.getBuffer(), accesses, views);
+      auto &[first, last] = uses[copy];
+      for (Operation *access : accesses) {
+        Operation *op = body->findAncestorOpInBlock(*access);
+        if (op == copy)
+          continue;
+        if (!first || op->isBeforeInBlock(first))
+          first = op;
+        if (!last || last->isBeforeInBlock(op))
+          last = op;
+      }
+      if (!first) // nobody reads it
+        first = last = body->getTerminator();
+    }
+    auto before = [](Operation *a, Operation *b) {
+      return a->isBeforeInBlock(b);
+    };
+    // Where waits stand: before the first use of a buffer.
+    llvm::SetVector<Operation *> firsts;
+    for (auto &[copy, use] : uses)
+      firsts.insert(use.first);
+    SmallVector<Operation *> points = firsts.takeVector();
+    llvm::sort(points, before);
+
+    SmallVector<Group> groups;
+    for (CopyAsyncOp copy : copies) {
+      auto [first, last] = uses[copy];
+      Group group{points.front(), false, 0, {}};
+      auto *next = llvm::find_if(
+          points, [&](Operation *point) { return before(last, point); });
+      if (next != points.end())
+        group = {*next, false, 1, {}};
+      else if (first == points.front())
+        group = {last, true, 1, {}};
+      auto *found = llvm::find_if(groups, [&](const Group &other) {
+        return other.at == group.at && other.behind == group.behind;
+      });
+      if (found == groups.end())
+        found = groups.insert(groups.end(), group);
+      found->copies.push_back(copy);
+    }
+    llvm::sort(groups, [&](const Group &a, const Group &b) {
+      return a.at == b.at ? a.behind < b.behind : before(a.at, b.at);
+    });
+    passed(loop, "fa-gpu-pipeline-loads",
+           Twine(copies.size()) +
+               (copies.size() == 1 ? " copy issued" : " copies issued") +
+               " as soon as the buffer is free");
+
+    // The groups that an iteration before the first one would have issued.
+    TileBuilder b(OpBuilder(loop), loop.getLoc());
+    for (CopyAsyncOp copy : copies)
+      if (auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
+          loop->isProperAncestor(alloc))
+        alloc->moveBefore(loop);
+    for (Group &group : groups) {
+      if (group.ahead)
+        issueIfRuns(b, loop, group.copies, loop.getLowerBound());
+      b.make<CommitOp>();
+    }
+    for (Operation *point : points) {
+      // All groups but those issued since may be under way.
+      int64_t passedHere = llvm::count_if(
+          groups, [&](Group &group) { return before(group.at, point); });
+      int64_t pending = groups.size();
+      for (auto [i, group] : llvm::enumerate(groups))
+        for (CopyAsyncOp copy : group.copies)
+          if (uses[copy].first == point)
+            pending = std::min<int64_t>(
+                pending, group.ahead ? groups.size() - 1 - i + passedHere
+                                     : passedHere - 1 - i);
+      b.setInsertionPoint(point);
+      b.make<WaitOp>(pending);
+    }
+    for (Group &group : groups) {
+      if (group.behind)
+        b.setInsertionPointAfter(group.at);
+      else
+        b.setInsertionPoint(group.at);
+      if (group.ahead)
+        issueIfRuns(b, loop, group.copies,
+                    b.add(loop.getInductionVar(), loop.getStep()));
+      else
+        issue(b, loop, group.copies, loop.getInductionVar());
+      b.make<CommitOp>();
+    }
+    for (CopyAsyncOp copy : copies)
+      copy.erase();
+    return loop;
+  }
+
+  /// Issues `copies` of the iteration `iv`, into stage `stage` of `rings` if
+  /// these are given.
   static void issue(TileBuilder &b, scf::ForOp loop,
-                    ArrayRef<CopyAsyncOp> copies, ArrayRef<Value> rings,
-                    Value iv, Value stage) {
+                    ArrayRef<CopyAsyncOp> copies, Value iv,
+                    ArrayRef<Value> rings = {}, Value stage = {}) {
+    IRMapping map;
+    map.map(loop.getInductionVar(), iv);
+    for (auto [i, it] : llvm::enumerate(copies)) {
+      CopyAsyncOp copy = it;
+      llvm::SetVector<Operation *> slice;
+      collectSlice(copy.getIndices(), loop, slice);
+      collectSlice(copy.getLimits(), loop, slice);
+      for (Operation *op : slice)
+        if (!map.contains(op->getResult(0)))
+          b.clone(*op, map);
+      if (stage)
+        map.map(copy.getBuffer(),
+                b.make<StageOp>(copy.getBuffer().getType(), rings[i], stage));
+      b.clone(*copy, map);
+    }
+  }
+
+  /// The same if there is such an iteration.
+  static void issueIfRuns(TileBuilder &b, scf::ForOp loop,
+                          ArrayRef<CopyAsyncOp> copies, Value iv,
+                          ArrayRef<Value> rings = {}, Value stage = {}) {
     Value runs =
         b.make<arith::CmpIOp>(loop.getUnsignedCmp() ? arith::CmpIPredicate::ult
                                                     : arith::CmpIPredicate::slt,
                               iv, loop.getUpperBound());
     auto branch = b.make<scf::IfOp>(runs, /*withElseRegion=*/false);
     TileBuilder inner(branch.getThenBodyBuilder(), b.loc);
-    IRMapping map;
-    map.map(loop.getInductionVar(), iv);
-    for (auto [copy, ring] : llvm::zip_equal(copies, rings)) {
-      llvm::SetVector<Operation *> slice;
-      collectSlice(CopyAsyncOp(copy).getIndices(), loop, slice);
-      collectSlice(CopyAsyncOp(copy).getLimits(), loop, slice);
-      for (Operation *op : slice)
-        if (!map.contains(op->getResult(0)))
-          inner.clone(*op, map);
-      map.map(CopyAsyncOp(copy).getBuffer(),
-              inner.make<StageOp>(CopyAsyncOp(copy).getBuffer().getType(), ring,
-                                  stage));
-      inner.clone(*copy, map);
-    }
-    b.make<CommitOp>();
+    issue(inner, loop, copies, iv, rings, stage);
   }
 
   /// Replaces `from` by `to` in views and accesses.
@@ -302,7 +433,7 @@ struct GpuPipelineLoadsPass
   }
 
   /// Erases the commits and waits of `loop`, where all copies that are issued
-  /// in it leave: the wait at its start is for what was issued before it too.
+  /// in it leave: the waits it gets are for what was issued before it too.
   static void dropWaits(scf::ForOp loop) {
     SmallVector<Operation *> ops;
     loop.getBody()->walk([&](Operation *op) {
