@@ -25,10 +25,6 @@ LogicalResult Printer::reduce(Operation *op) {
   bool logical = element.isInteger(1);
   if (!logical && !element.isF32() && !element.isF64())
     return fail(op, "expected entries of f32, f64 or i1");
-  for (auto m : Layout::modes(layout.getWarps()))
-    if (m.dim == dim)
-      return fail(op, llvm::Twine("expected no warps along dim ") +
-                          llvm::Twine(dim));
   comment(op);
 
   auto combined = [&](const std::string &a, const std::string &b) {

@@ -205,6 +205,10 @@ LogicalResult KernelOp::verify() {
     if (!isa<MemRefType>(t) && !t.isIntOrIndexOrFloat())
       return emitOpError("expected memrefs and scalars as arguments, got ")
              << t;
+  return success();
+}
+
+LogicalResult KernelOp::verifyRegions() {
   WalkResult result = getBody().walk([&](Operation *op) {
     return failed(verifyLayouts(op, getNumWarps())) ? WalkResult::interrupt()
                                                     : WalkResult::advance();

@@ -1,7 +1,7 @@
 // RUN: fa-opt %s --split-input-file --fa-map-to-gpu=aligned=true | FileCheck %s
 // RUN: fa-opt %s --split-input-file --fa-map-to-gpu=num-warps=8 | FileCheck %s --check-prefix=EIGHT
 // RUN: not fa-opt %s --split-input-file --fa-map-to-gpu=num-warps=3 2>&1 | FileCheck %s --check-prefix=THREE
-// THREE: error: expected num-warps of 1, 2, 4, 8, 16 or 32, got 3
+// THREE: error: expected option num-warps to be one of [1, 2, 4, 8, 16, 32], got 3
 
 // 72 columns are padded to 80: nothing past 72 is read, no score there is a
 // maximum. The transpose is a view of the factor's buffer.

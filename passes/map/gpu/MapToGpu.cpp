@@ -398,8 +398,9 @@ struct MapToGpu : public fathom::impl::MapToGpuPassBase<MapToGpu> {
   void runOnOperation() override {
     if (numWarps && (numWarps < 0 || numWarps > 32 ||
                      !llvm::isPowerOf2_64(int64_t(numWarps)))) {
-      getOperation().emitError(
-          "expected num-warps of 1, 2, 4, 8, 16 or 32, got ")
+      emitError(getOperation().getLoc(),
+                "expected option num-warps to be one of [1, 2, 4, 8, 16, 32], "
+                "got ")
           << int64_t(numWarps);
       return signalPassFailure();
     }
