@@ -640,52 +640,6 @@ def GpuOrderGridPass : Pass<"fa-gpu-order-grid", "::mlir::ModuleOp"> {
 }
 
 //===----------------------------------------------------------------------===//
-// For tests
-//===----------------------------------------------------------------------===//
-
-def TestStripPass : Pass<"fa-test-strip", "::mlir::ModuleOp"> {
-  let summary = "Drop all that passes must not depend on";
-  let description = [{
-    Drops discardable attributes but `fa.schedule` on functions, labels of nests
-    and locations; renames private symbols. Passes after it do the same as
-    without it.
-
-    Before:
-    ```mlir
-    func.func private @f(...) attributes {note = 1} { fa.nest "fwd" parallel(%i = %n) { ... } }
-    ```
-    After:
-    ```mlir
-    func.func private @private0(...) { fa.nest parallel(%i = %n) { ... } }
-    ```
-  }];
-}
-
-def TestMutatePass : Pass<"fa-test-mutate", "::mlir::ModuleOp"> {
-  let summary = "Edit the tiled nests, to see that later passes keep the edit";
-  let description = [{
-    Run after `fa-tile`. `halve-p`: the exponential that is not summed, so P, is
-    halved. `add-term`: 0.125 is added to what the first select of a score tile
-    shows. `swap-operands`: the first difference of tiles is reversed, so
-    exp(x - m) becomes exp(m - x). `reorder`: commutes and moves ops; the
-    meaning stays.
-
-    Before:
-    ```mlir
-    %p = math.exp %d : tensor<64x64xf32>
-    ```
-    After `kind=halve-p`:
-    ```mlir
-    %e = math.exp %d : tensor<64x64xf32>
-    %p = arith.mulf %e, %half : tensor<64x64xf32>
-    ```
-  }];
-  let options = [Option<"kind", "kind", "std::string", [{"halve-p"}],
-                        "halve-p, add-term, swap-operands or reorder">];
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
-}
-
-//===----------------------------------------------------------------------===//
 // map stage for GPUs: shared memory
 //===----------------------------------------------------------------------===//
 
@@ -827,6 +781,52 @@ def GpuAssignSharedMemoryPass
   let options = [Option<"limit", "limit", "int64_t", "0",
                         "bytes of shared memory a CTA may have; 0: any number">];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// For tests
+//===----------------------------------------------------------------------===//
+
+def TestStripPass : Pass<"fa-test-strip", "::mlir::ModuleOp"> {
+  let summary = "Drop all that passes must not depend on";
+  let description = [{
+    Drops discardable attributes but `fa.schedule` on functions, labels of nests
+    and locations; renames private symbols. Passes after it do the same as
+    without it.
+
+    Before:
+    ```mlir
+    func.func private @f(...) attributes {note = 1} { fa.nest "fwd" parallel(%i = %n) { ... } }
+    ```
+    After:
+    ```mlir
+    func.func private @private0(...) { fa.nest parallel(%i = %n) { ... } }
+    ```
+  }];
+}
+
+def TestMutatePass : Pass<"fa-test-mutate", "::mlir::ModuleOp"> {
+  let summary = "Edit the tiled nests, to see that later passes keep the edit";
+  let description = [{
+    Run after `fa-tile`. `halve-p`: the exponential that is not summed, so P, is
+    halved. `add-term`: 0.125 is added to what the first select of a score tile
+    shows. `swap-operands`: the first difference of tiles is reversed, so
+    exp(x - m) becomes exp(m - x). `reorder`: commutes and moves ops; the
+    meaning stays.
+
+    Before:
+    ```mlir
+    %p = math.exp %d : tensor<64x64xf32>
+    ```
+    After `kind=halve-p`:
+    ```mlir
+    %e = math.exp %d : tensor<64x64xf32>
+    %p = arith.mulf %e, %half : tensor<64x64xf32>
+    ```
+  }];
+  let options = [Option<"kind", "kind", "std::string", [{"halve-p"}],
+                        "halve-p, add-term, swap-operands or reorder">];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 #endif // FATHOM_PASSES_PASSES_TD

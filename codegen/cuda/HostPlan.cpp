@@ -145,11 +145,6 @@ LogicalResult PlanMaker::allocate(memref::AllocOp op) {
   i.op = Instruction::allocate;
   i.a = number;
   plan.code.push_back(i);
-  if (type.getElementType().isIntOrIndex()) {
-    i.op = Instruction::clear;
-    i.imm = 0;
-    plan.code.push_back(i);
-  }
   return success();
 }
 
@@ -200,14 +195,11 @@ LogicalResult PlanMaker::visit(Operation *op) {
   if (auto clear = dyn_cast<gpu::ClearOp>(op)) {
     auto w = workspaces.find(clear.getBuffer());
     if (w == workspaces.end())
-      return fail(op, "expected an array that is allocated here");
+      return fail(op, "expected a workspace that is allocated here");
     Instruction i;
     i.op = Instruction::clear;
     i.a = w->second;
-    // Integers are cleared where they are allocated.
-    const Instruction &last = plan.code.back();
-    if (last.op != i.op || last.a != i.a)
-      plan.code.push_back(i);
+    plan.code.push_back(i);
     return success();
   }
   if (auto ret = dyn_cast<func::ReturnOp>(op)) {

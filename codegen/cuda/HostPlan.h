@@ -14,8 +14,7 @@
 
 namespace fathom::cuda {
 
-/// `kernels` are the symbols of the program's kernels, in order. Integer
-/// workspaces (tickets, counters) are cleared where they are allocated.
+/// `kernels` are the symbols of the program's kernels, in order.
 llvm::Expected<Plan> makePlan(mlir::func::FuncOp function,
                               llvm::ArrayRef<std::string> kernels);
 

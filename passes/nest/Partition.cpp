@@ -146,6 +146,8 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
       if (auto schedule = func->getAttr(kScheduleAttr))
         f->setAttr(kScheduleAttr, schedule);
       Block *block = f.addEntryBlock();
+      for (auto [from, to] : llvm::zip(args, block->getArguments()))
+        to.setLoc(from.getLoc());
       IRMapping map;
       map.map(args, block->getArguments());
       OpBuilder body = OpBuilder::atBlockBegin(block);

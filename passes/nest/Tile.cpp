@@ -164,6 +164,32 @@ private:
       dCaptures = llvm::to_vector(llvm::map_range(
           out.drop_front(5), [](BlockArgument a) { return Value(a); }));
     }
+    nameArguments(fwd);
+  }
+
+  /// For who reads what is compiled; no pass reads names.
+  void nameArguments(AttentionOp fwd) {
+    auto name = [](Value v, const Twine &text) {
+      if (auto arg = dyn_cast_or_null<BlockArgument>(v))
+        arg.setLoc(
+            NameLoc::get(StringAttr::get(v.getContext(), text), v.getLoc()));
+    };
+    for (auto [v, text] :
+         std::initializer_list<std::pair<Value, StringRef>>{{q, "q"},
+                                                            {k, "k"},
+                                                            {v, "v"},
+                                                            {o, "o"},
+                                                            {lse, "lse"},
+                                                            {dO, "do"},
+                                                            {dLse, "dlse"},
+                                                            {dQ, "dq"},
+                                                            {dK, "dk"},
+                                                            {dV, "dv"}})
+      name(v, text);
+    for (auto [c, text] : llvm::zip(captures, fwd.getCaptureNames()))
+      name(c, cast<StringAttr>(text).getValue());
+    for (Value c : dCaptures)
+      name(c, "dcapture");
   }
 
   /// Sizes and buffers, once, before all nests: every nest may use them.

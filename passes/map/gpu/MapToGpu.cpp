@@ -455,6 +455,20 @@ int64_t MapToGpu::alignmentOf(Value buffer, NestOp nest) {
              : 0;
 }
 
+/// A location with the name that a kernel's parameter for `v` gets, if any.
+static Location namedLoc(Value v) {
+  auto dim = v.getDefiningOp<memref::DimOp>();
+  if (!dim || !dim.getConstantIndex())
+    return v.getLoc();
+  auto array = dim.getSource().getLoc()->findInstanceOf<NameLoc>();
+  if (!array)
+    return v.getLoc();
+  return NameLoc::get(
+      StringAttr::get(v.getContext(), array.getName().getValue() + "_size" +
+                                          Twine(*dim.getConstantIndex())),
+      v.getLoc());
+}
+
 LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   Location loc = nest.getLoc();
   ImplicitLocOpBuilder b(loc, nest);
@@ -530,7 +544,8 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
       ArrayAttr(), numWarps ? int64_t(numWarps) : chooseWarps(nest),
       /*min_blocks=*/1, alignments);
   Block *body = &kernel.getBody().emplaceBlock();
-  body->addArguments(types, SmallVector<Location>(types.size(), loc));
+  for (auto [v, type] : llvm::zip(passed, types))
+    body->addArgument(type, namedLoc(v));
 
   b.setInsertionPointToStart(body);
   IRMapping map;
