@@ -258,8 +258,13 @@ std::string Printer::entry(Value v, R r) {
 
 std::string Printer::stored(Value v, R r) {
   Type element = elementOf(v);
-  if (!isHalf(element))
-    return bare(entry(v, r)).str();
+  if (!isHalf(element)) {
+    std::string text = bare(entry(v, r)).str();
+    // Literals and small integers' arithmetic have the type int.
+    return isa<FloatType>(element) || element.isInteger(32)
+               ? text
+               : fmt::format("({})({})", cType(element), text);
+  }
   Value source = v;
   while (auto transpose = source.getDefiningOp<TransposeOp>())
     source = transpose.getTile();
@@ -546,13 +551,12 @@ static std::string conversion(Operation *op, Type from, Type to,
       .Case<arith::FPToSIOp>(
           [&](auto) { return "fa::convert<" + type + ">(" + inner + ")"; })
       .Case<arith::FPToUIOp>([&](auto) {
-        return type + "(fa::convert<fa::Unsigned<" + type + ">>(" + inner +
-               "))";
+        return "(" + type + ")fa::convert<fa::Unsigned<" + type + ">>(" +
+               inner + ")";
       })
       .Case<arith::ExtSIOp>([&](auto) {
-        return from.isInteger(1)
-                   ? "(" + x + " ? " + type + "(-1) : " + type + "(0))"
-                   : "(" + type + ")(" + inner + ")";
+        return from.isInteger(1) ? "(" + type + ")-int(" + inner + ")"
+                                 : "(" + type + ")(" + inner + ")";
       })
       .Case<arith::ExtUIOp, arith::IndexCastUIOp>([&](auto) {
         if (from.isInteger(1))
@@ -564,7 +568,7 @@ static std::string conversion(Operation *op, Type from, Type to,
         if (to.isInteger(1))
           return "(((" + inner + ") & 1) != 0)";
         return from.isInteger(1) && !to.isInteger(1)
-                   ? "-" + type + "(" + inner + ")"
+                   ? "-(" + type + ")(" + inner + ")"
                    : "(" + type + ")(" + inner + ")";
       })
       .Case<arith::BitcastOp>([&](auto) {

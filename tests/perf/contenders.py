@@ -119,6 +119,12 @@ class Sdpa(Peer):
         super().__init__(cell, tensors, device)
         if cell["variant"] not in ("dense", "causal"):
             raise Refused(f"expected a dense or causal cell, got {cell['variant']}")
+        if cell["part"] == "short":  # whose kernels are not looked at
+            q = self.q
+            self.q = q.detach().requires_grad_()
+            with self.scope():
+                self.check_graph(self.call().grad_fn)
+            self.q = q
 
     def check_graph(self, node):
         """The autograd nodes near the result name the back end that ran forward."""

@@ -68,7 +68,9 @@ def means(records):
     least, how many, and how many of them Fathom failed."""
     sets = collections.defaultdict(list)
     for own, peer, ratio in pairs(records):
-        groups = [group_of(own)] + (["grid, all D"] if own["part"] == "grid" else [])
+        groups = [group_of(own)]
+        if own["part"] == "grid":
+            groups += ["grid, all D"] + (["grid, D 64 and 128"] if own["D"] in (64, 128) else [])
         for group in groups:
             sets[group, own["which"], peer["contender"]].append(ratio)
     rows = []
@@ -76,6 +78,7 @@ def means(records):
         good = [r for r in ratios if r > 0]
         rows.append(dict(group=group, which=which, peer=peer, mean=geometric_mean(ratios),
                          mean_ok=geometric_mean(good), least=min(ratios), cells=len(ratios),
+                         low=sum(r < 0.8 for r in ratios),
                          failed=len(ratios) - len(good)))
     return rows
 
@@ -165,9 +168,9 @@ def markdown(info, records):
     if rows:
         lines += ["## Fathom's speed over each peer's", "",
                   "Geometric means; a cell in which Fathom failed counts as 0.", ""]
-        lines += table(["group", "pass", "peer", "mean", "mean of ok cells", "least", "cells", "failed"],
+        lines += table(["group", "pass", "peer", "mean", "mean of ok cells", "least", "cells", "under 0.8", "failed"],
                        [[r["group"], r["which"], r["peer"], number(r["mean"], 3), number(r["mean_ok"], 3),
-                         number(r["least"]), r["cells"], r["failed"]] for r in rows])
+                         number(r["least"]), r["cells"], r["low"], r["failed"]] for r in rows])
         worst = sorted(pairs(records), key=lambda p: p[2])[:12]
         lines += ["## Worst cells", ""]
         lines += table(["part", "cell", "pass", "peer", "ratio"],

@@ -173,7 +173,7 @@ def test_supervision():
     with tempfile.TemporaryDirectory() as folder:
         fake = os.path.join(folder, "fake.py")
         pathlib.Path(fake).write_text(FAKE)
-        o = options("--dims", "64", "--seqlens", "512,1024", "--cell-limit", "1.5", "--out", folder,
+        o = options("--dims", "64", "--seqlens", "512,1024", "--cell-limit", "5", "--out", folder,
                     "--contenders", "fathom,fa2")
         b = bench.Bench(o, [sys.executable, fake])
         sys.stdout.flush()
