@@ -9,7 +9,7 @@
 // Then the kernel, each op under its name. Q and K are copied to shared memory, 16
 // bytes a thread at a time; the next keys are on their way while these are multiplied.
 // CHECK: FA_KERNEL({{[0-9]+}}, 1)
-// CHECK-NEXT: void causal_fwd_forward0(fa::Buffer<fa::bf16, 4> arg0,
+// CHECK-NEXT: void causal_fwd_output0({{.*}}fa::Buffer<fa::bf16, 4> q, fa::Buffer<fa::bf16, 4> k, fa::Buffer<fa::bf16, 4> v, fa::Buffer<float, 3> lse, fa::Buffer<fa::bf16, 4> o,
 // CHECK: // fa_gpu.copy_async
 // CHECK: fa::cp_async<16>
 // CHECK: for (long long
@@ -32,7 +32,7 @@
 //
 // RUN: fa-opt %s --dtype bf16 --head-dim 64 --target=sm_90 --part=forward --fa-stop-after=map | FileCheck %s --check-prefix=IR
 // IR: #fa_gpu.layout<registers = [2:1:1, 2:0:8, {{.*}}], lanes = [4:1:2, 8:0:1], warps = [{{.*}}]>
-// IR: fa_gpu.launch @causal.fwd.forward0 grid(
-// IR: fa_gpu.kernel @causal.fwd.forward0(
+// IR: fa_gpu.launch @causal.fwd.output0 grid(
+// IR: fa_gpu.kernel @causal.fwd.output0(
 
 fa.variant @causal() causal

@@ -7,7 +7,6 @@
 
 #include "dialect/gpu/GpuDialect.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
 using namespace mlir;
@@ -100,13 +99,8 @@ int64_t KernelOp::getSharedBytes() {
   return bytes;
 }
 
-/// True if those of `values` that are tiles have the layout `l`.
-static bool areIn(ThreadLayoutAttr l, ValueRange values) {
-  return llvm::all_of(
-      values, [&](Value v) { return !layoutOf(v) || layoutOf(v) == l; });
-}
-
-/// Layouts where an op of the nest level ties those of its tiles together.
+/// Layouts where an op of the nest level ties those of its tiles together in
+/// another way than by equal types.
 static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
   SmallVector<Value> values(op->getOperands());
   llvm::append_range(values, op->getResults());
@@ -121,18 +115,6 @@ static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
     if (l.getNumWarps() != warps)
       return op->emitOpError("expected layouts of ")
              << warps << " warps, as the kernel has, got " << l.getNumWarps();
-  }
-  if (op->hasTrait<OpTrait::Elementwise>() || isa<arith::SelectOp>(op)) {
-    ThreadLayoutAttr l = layoutOf(op->getResult(0));
-    if (l && !areIn(l, op->getOperands()))
-      return op->emitOpError("expected operands in the result's layout");
-  }
-  if (auto gather = dyn_cast<GatherOp>(op)) {
-    if (!areIn(layoutOf(gather.getResult()), gather.getIndices()))
-      return op->emitOpError("expected indices in the result's layout");
-  } else if (auto scatter = dyn_cast<ScatterAddOp>(op)) {
-    if (!areIn(layoutOf(scatter.getTile()), scatter.getIndices()))
-      return op->emitOpError("expected indices in the tile's layout");
   }
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
     ThreadLayoutAttr have = layoutOf(reduce.getTile());

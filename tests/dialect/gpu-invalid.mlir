@@ -146,10 +146,8 @@ fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) ali
 #cols = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 2:1:8, 4:0:16], lanes = [4:1:2, 8:0:1], warps = [4:1:16]>
 fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
   %t = fa.load %x[%n, %n] below(%n, %n) : memref<?x64xf32> -> tensor<64x64xf32, #acc>
-  %m = fa.load %x[%n, %n] below(%n, %n) : memref<?x64xf32> -> tensor<64x64xf32, #cols>
-  %c = arith.constant dense<true> : tensor<64x64xi1, #cols>
-  // expected-error@+1 {{expected operands in the result's layout}}
-  %s = arith.select %c, %t, %t : tensor<64x64xi1, #cols>, tensor<64x64xf32, #acc>
+  // expected-error@+1 {{are cast incompatible}}
+  %h = arith.truncf %t : tensor<64x64xf32, #acc> to tensor<64x64xbf16, #cols>
 }
 
 // -----
@@ -158,19 +156,8 @@ fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) ali
 #cols = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 2:1:8, 4:0:16], lanes = [4:1:2, 8:0:1], warps = [4:1:16]>
 fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
   %i = arith.constant dense<0> : tensor<64x64xindex, #cols>
-  // expected-error@+1 {{expected indices in the result's layout}}
+  // expected-error@+1 {{expected indexes of type index or a tile of index of the shape of}}
   %g = fa.gather %x[%i, %n] : memref<?x64xf32>, (tensor<64x64xindex, #cols>, index) -> tensor<64x64xf32, #acc>
-}
-
-// -----
-
-#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
-#cols = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 2:1:8, 4:0:16], lanes = [4:1:2, 8:0:1], warps = [4:1:16]>
-fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
-  %t = fa.load %x[%n, %n] below(%n, %n) : memref<?x64xf32> -> tensor<64x64xf32, #acc>
-  %i = arith.constant dense<0> : tensor<64x64xindex, #cols>
-  // expected-error@+1 {{expected indices in the tile's layout}}
-  fa.scatter_add plain %t, %x[%i, %n] : tensor<64x64xf32, #acc>, memref<?x64xf32>, (tensor<64x64xindex, #cols>, index)
 }
 
 // -----

@@ -20,7 +20,7 @@ fa_gpu.kernel @lines(%l: memref<?xf32>, %h: memref<?xbf16>, %d: memref<?xf32>, %
   // Once: not worth it.
   // CHECK: fa.load %arg0
   %once = fa.load %l[%c0] below(%n) : memref<?xf32> -> tensor<64xf32, #row>
-  // CHECK: scf.for %[[I:.*]] =
+  // CHECK: scf.for %[[I:[a-z0-9]*]] =
   %r = scf.for %i = %c0 to %n step %c64 iter_args(%acc = %zero) -> (tensor<64x64xf32, #acc>) {
     // CHECK: fa_gpu.copy_async %arg0[%[[I]]] below(%arg4) to %[[BUF]] vector 4
     // CHECK-NEXT: fa_gpu.commit
