@@ -33,6 +33,7 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"map", "fa-gpu-copy-async", false, "gpu"},
       {"map", "fa-gpu-stage-lines", false, "gpu"},
       {"map", "fa-gpu-pipeline-loads", false, "gpu"},
+      {"map", "fa-gpu-order-products", false, "gpu"},
       {"map", "fa-gpu-fold-exp2", false, "gpu"},
       {"map", "fa-gpu-fold-divisions", false, "gpu"},
       {"map", "fa-gpu-order-grid", false, "gpu"},

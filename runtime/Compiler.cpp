@@ -440,6 +440,8 @@ compile(VariantSource &source, const CompileOptions &options) {
   p.lseGrad = instance.lseGradient;
   p.blockM = options.blockM;
   p.blockN = options.blockN;
+  p.numWarps = options.numWarps;
+  p.stages = options.stages;
   p.pPolicy = options.pPolicy;
   p.dqPolicy = options.dqPolicy;
   p.dqSplits = options.dqSplits;
@@ -484,6 +486,8 @@ compile(VariantSource &source, const CompileOptions &options) {
     key->add("ir", text)
         .add("block_m", std::to_string(p.blockM))
         .add("block_n", std::to_string(p.blockN))
+        .add("num_warps", std::to_string(p.numWarps))
+        .add("stages", std::to_string(p.stages))
         .add("p_policy", p.pPolicy)
         .add("dq_policy", p.dqPolicy)
         .add("dq_splits", std::to_string(p.dqSplits))

@@ -137,12 +137,13 @@ void Executable::gradientResults(Call &call, const Results &out) const {
   }
 }
 
-Status Executable::run(const Operands &x, const Results &out) const {
+Status Executable::run(const Operands &x, const Results &out,
+                       const CallContext &where) const {
   if (!isJoint()) {
     Saved kept;
-    if (Status s = forward(x, out, kept); !s || !gradients)
+    if (Status s = forward(x, out, kept, where); !s || !gradients)
       return s;
-    return backward(x, out, kept);
+    return backward(x, out, kept, where);
   }
   Call call(joint);
   inputs(call, x);
@@ -155,7 +156,7 @@ Status Executable::run(const Operands &x, const Results &out) const {
   call.buffer("lse", out.lse);
   if (gradients)
     gradientResults(call, out);
-  return call.run({});
+  return call.run(where);
 }
 
 Result<std::vector<std::pair<DType, Dims>>>

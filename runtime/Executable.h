@@ -76,7 +76,8 @@ public:
   bool isJoint() const { return joint.exists(); }
 
   /// Runs forward and, with gradients, backward.
-  Status run(const Operands &x, const Results &out) const;
+  Status run(const Operands &x, const Results &out,
+             const CallContext &where = {}) const;
   /// Not for joint instances.
   Status forward(const Operands &x, const Results &out, Saved &kept,
                  const CallContext &where = {}) const;

@@ -261,6 +261,8 @@ LogicalResult Printer::group(Block::iterator &it) {
     return success();
   std::string r = "r";
   auto value = [&](Operation *op) -> std::string {
+    if (std::string text = comparison32(op, r); !text.empty())
+      return bare(text).str();
     SmallVector<std::string> args;
     for (Value operand : op->getOperands())
       args.push_back(entry(operand, r));

@@ -180,6 +180,9 @@ std::string Printer::scalarExpression(Value v) {
   return "fa::convert<float>(" + scalar(v) + ")";
 }
 
+static std::string comparison(arith::CmpIPredicate p, const std::string &type,
+                              const std::string &a, const std::string &b);
+
 static Type elementOf(Value v) { return getElementTypeOrSelf(v.getType()); }
 
 static bool isElementwise(Operation *op) {
@@ -250,6 +253,8 @@ std::string Printer::entry(Value v, R r) {
       return entry(source, r);
     return entry(source, slicedNumber(layout, broadcast.getDim(), r));
   }
+  if (std::string text = comparison32(op, r); !text.empty())
+    return text;
   SmallVector<std::string> args;
   for (Value operand : op->getOperands())
     args.push_back(entry(operand, r));
@@ -288,6 +293,55 @@ std::string Printer::word(Value v, R r) {
                        gpu::layoutOf(v).getNumRegisters(), high);
   return fmt::format("fa::pack<{}>({}, {})", cType(elementOf(v)),
                      bare(entry(v, r)).str(), high);
+}
+
+std::optional<Printer::Sum> Printer::sumOf(Value v, R r) {
+  if (!isa<RankedTensorType>(v.getType()))
+    return Sum{scalar(v), ""};
+  if (!isInline(v))
+    return {};
+  Operation *op = v.getDefiningOp();
+  Layout layout = gpu::layoutOf(v);
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    return Sum{literal(constant.getValue()), ""};
+  if (auto iota = dyn_cast<IotaOp>(op)) {
+    std::string start = scalar(iota.getStart());
+    return Sum{start == "0" ? "" : start, coordinate(layout, 0, r)};
+  }
+  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+    bool line = isa<RankedTensorType>(broadcast.getSource().getType()) &&
+                cast<RankedTensorType>(v.getType()).getRank() == 2;
+    return sumOf(broadcast.getSource(),
+                 line ? slicedNumber(layout, broadcast.getDim(), r) : r.str());
+  }
+  if (!isa<arith::AddIOp, arith::SubIOp>(op))
+    return {};
+  auto a = sumOf(op->getOperand(0), r), b = sumOf(op->getOperand(1), r);
+  if (!a || !b)
+    return {};
+  auto joined = [&](const std::string &x, const std::string &y) {
+    if (isa<arith::AddIOp>(op))
+      return x + (x.empty() || y.empty() ? "" : " + ") + y;
+    return y.empty() ? x : x + (x.empty() ? "-(" : " - (") + y + ")";
+  };
+  return Sum{joined(a->shared, b->shared), joined(a->own, b->own)};
+}
+
+std::string Printer::comparison32(Operation *op, R r) {
+  auto cmp = dyn_cast<arith::CmpIOp>(op);
+  if (!cmp || cmp.getPredicate() >= arith::CmpIPredicate::ult ||
+      !elementOf(cmp.getLhs()).isIndex())
+    return "";
+  auto a = sumOf(cmp.getLhs(), r), b = sumOf(cmp.getRhs(), r);
+  if (!a || !b || (a->own.empty() && b->own.empty()))
+    return "";
+  auto minus = [](const std::string &x, const std::string &y) {
+    return y.empty() ? x.empty() ? "0" : x
+                     : x + (x.empty() ? "-(" : " - (") + y + ")";
+  };
+  return comparison(cmp.getPredicate(), "", a->own.empty() ? "0" : a->own,
+                    (b->own.empty() ? "" : b->own + " + ") + "fa::saturate(" +
+                        minus(b->shared, a->shared) + ")");
 }
 
 void Printer::roots(Value v, llvm::StringSet<> &found) {

@@ -95,6 +95,14 @@ private:
   std::string literal(mlir::Type element, double value);
   /// What `op` computes of `args`; empty if it cannot be printed.
   std::string expression(Op *op, llvm::ArrayRef<std::string> args);
+  /// An inline tile of indices as what all entries share plus an int of few
+  /// bits, a coordinate; nothing for other tiles.
+  struct Sum {
+    std::string shared, own; ///< empty is 0
+  };
+  std::optional<Sum> sumOf(Value tile, R r);
+  /// A comparison of two of these in 32 bits; empty if it is not one.
+  std::string comparison32(Op *op, R r);
   /// True if no array holds this tile: its entries are expressions.
   bool isInline(Value tile);
   /// Names that an expression for `v` reads.

@@ -157,6 +157,11 @@ template <class T>
 FA_DEVICE T maxui(T a, T b) {
   return as_unsigned(a) > as_unsigned(b) ? a : b;
 }
+/// x, or the number closest to it within 2^30 of 0: as good as x to compare
+/// smaller numbers with.
+FA_DEVICE int saturate(long long x) {
+  return int(x<-(1 << 30) ? -(1 << 30) : x>(1 << 30) ? 1 << 30 : x);
+}
 /// Shifts take the amount modulo the width.
 template <class T>
 FA_DEVICE T shli(T a, T n) {

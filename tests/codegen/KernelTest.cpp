@@ -443,6 +443,51 @@ TEST(Kernel, ElementwiseBroadcastReduce) {
   runAll(runs);
 }
 
+TEST(Kernel, ComparesCoordinates) {
+  // n1 + j <= (n0 + i) - n2, also where 32 bits would not hold the numbers.
+  std::vector<Case> runs;
+  std::deque<Array> arrays;
+  ThreadLayoutAttr l = mma(32, 48, 2, 1);
+  std::string t = fmt::format("tensor<32x48xindex, {}>", text(l)),
+              f = fmt::format("tensor<32x48xf32, {}>", text(l)),
+              i = fmt::format("tensor<32xindex, {}>", text(l.sliced(1))),
+              j = fmt::format("tensor<48xindex, {}>", text(l.sliced(0)));
+  constexpr int64_t far = int64_t(1) << 40;
+  for (auto n : {std::array<int64_t, 3>{0, 0, 0},
+                 {7, 3, 9},
+                 {far, far + 5, 2},
+                 {far, 0, 1},
+                 {0, far, 0},
+                 {0, far, -far - 3}}) {
+    Array &y = arrays.emplace_back("f32", 32, 48);
+    Case r;
+    r.name = fmt::format("compare{}", runs.size());
+    r.arrays = {&y};
+    r.numbers.assign(n.begin(), n.end());
+    r.warps = 2;
+    r.body = constants({32, 48});
+    r.body += fmt::format(
+        "%i = fa.iota %n0 : {2}\n%j = fa.iota %n1 : {3}\n"
+        "%ii = fa.broadcast %i dim 0 : {2} -> {0}\n"
+        "%jj = fa.broadcast %j dim 1 : {3} -> {0}\n"
+        "%nn = fa.broadcast %n2 dim 0 : index -> {0}\n"
+        "%d = arith.subi %ii, %nn : {0}\n"
+        "%is = arith.cmpi sle, %jj, %d : {0}\n"
+        "%one = arith.constant dense<1.0> : {1}\n"
+        "%two = arith.constant dense<2.0> : {1}\n"
+        "%y = arith.select %is, %one, %two : {4}, {1}\n"
+        "fa.store %y, %a[%c0, %c0] below(%k32, %k48) : {1}, {5}\n",
+        t, f, i, j, fmt::format("tensor<32x48xi1, {}>", text(l)), y.mlir());
+    r.check = [&y, n] {
+      compare(y, [&](int64_t i, int64_t j) {
+        return n[1] + j <= n[0] + i - n[2] ? 1 : 2;
+      });
+    };
+    runs.push_back(r);
+  }
+  runAll(runs);
+}
+
 TEST(Kernel, AnyAllAndBranches) {
   // A branch on whether any entry is 1; what it yields is carried on.
   Array x("i1", 1, 64, 1), y("f32", 64, 32);

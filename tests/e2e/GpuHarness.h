@@ -21,15 +21,6 @@
 
 namespace fathom::test {
 
-/// How many kernels the emulator was given; told to tools/check at exit.
-struct EmulatedCount {
-  std::atomic<long> number = 0;
-  ~EmulatedCount() {
-    std::printf("\ncount: kernels-emulated %ld\n", number.load());
-  }
-};
-inline EmulatedCount emulatedCount;
-
 /// What the caller of a pipeline for a GPU decides of itself. Block sizes of 0
 /// take the default.
 inline PipelineOptions gpuOptions(const World &w, std::string target = "sm_90",
@@ -102,7 +93,8 @@ public:
     for (auto [i, capture] : llvm::enumerate(w.source->info().captures))
       if (p.captureGrads && isFloat(capture.dtype))
         x.gradCaptures.push_back(i);
-    for (int part = 0; part < (p.backward ? 2 : 1); ++part) {
+    bool joint = llvm::is_contained(p.skip, "fa-partition");
+    for (int part = 0; part < (p.backward && !joint ? 2 : 1); ++part) {
       auto made = gpuProgram(w, p, part ? "backward" : "forward", error);
       if (!made)
         return nullptr;
@@ -110,15 +102,17 @@ public:
       emulatedCount.number += e->programs[part].kernels.size();
     }
     const cuda::Program &forward = e->programs[0];
-    if (!p.backward) {
-      e->link(x.fwd, forward, x.name, 2);
+    int64_t gradients = 3 + x.gradCaptures.size();
+    if (!p.backward || joint) {
+      e->link(p.backward ? x.joint : x.fwd, forward, x.name,
+              2 + p.backward * gradients);
       return e;
     }
     e->link(x.saved, forward, x.name + ".saved", 0);
     if (const cuda::Plan *fwd = forward.find(x.name + ".fwd"))
       e->link(x.fwd, forward, fwd->name,
               fwd->arguments.size() - x.saved.arguments.size());
-    e->link(x.bwd, e->programs[1], x.name + ".bwd", 3 + x.gradCaptures.size());
+    e->link(x.bwd, e->programs[1], x.name + ".bwd", gradients);
     return e;
   }
 

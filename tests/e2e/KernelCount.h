@@ -8,11 +8,14 @@
 
 /// Tells tools/check at exit.
 struct KernelCount {
+  const char *name;
   std::atomic<long> number = 0;
   ~KernelCount() {
-    std::printf("\ncount: kernels-compiled %ld\n", number.load());
+    if (number)
+      std::printf("\ncount: %s %ld\n", name, number.load());
   }
 };
-inline KernelCount kernelCount;
+inline KernelCount kernelCount{"kernels-compiled"};
+inline KernelCount emulatedCount{"kernels-emulated"};
 
 #endif // FATHOM_TESTS_E2E_KERNELCOUNT_H

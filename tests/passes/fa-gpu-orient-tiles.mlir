@@ -8,7 +8,7 @@
 // p^T v needs columns of p as lines: q k^T is computed as (k q^T)^T. What lies
 // beside p entry by entry is turned with it, here the places that it is masked
 // by and added at.
-// REMARK: [Passed] {{.*}}"products computed transposed"
+// REMARK: [Passed] {{.*}}"products lie as costs least"
 // CHECK-DAG: #[[ACC:.*]] = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
 // CHECK-DAG: #[[TURNED:.*]] = #fa_gpu.layout<registers = [2:0:1, 2:1:8, 8:0:8], lanes = [4:0:2, 8:1:1], warps = [4:1:16]>
 // CHECK-LABEL: fa_gpu.kernel @turned
@@ -67,7 +67,7 @@ fa_gpu.kernel @turned(%table: memref<?xf32>, %o: memref<?x64xf32>, %n: index) nu
 !st = !fa_gpu.shared<64x64xbf16, pitch = 72, flipped>
 
 // The same with the tile itself transposed, not the view of its buffer.
-// REMARK: [Passed] {{.*}}"products computed transposed"
+// REMARK: [Passed] {{.*}}"products lie as costs least"
 // CHECK-LABEL: fa_gpu.kernel @relabeled
 // CHECK: %[[ST:.*]] = fa_gpu.mma
 // CHECK: fa.transpose %[[ST]]
@@ -96,7 +96,7 @@ fa_gpu.kernel @relabeled(%x: memref<?x64xbf16>, %o: memref<?x64xf32>, %n: index)
 !s = !fa_gpu.shared<64x64xbf16, pitch = 72>
 
 // Near misses: p as it is lies well; a factor that is in registers decides.
-// REMARK: [Missed] {{.*}}"no product is cheaper transposed"
+// REMARK: [Missed] {{.*}}"no other way costs less"
 // REMARK: [Missed] {{.*}}"a factor is in registers already"
 // CHECK-LABEL: fa_gpu.kernel @straight
 // CHECK-NOT: fa.transpose

@@ -26,7 +26,6 @@ import fathom
 import launch
 import reference
 import report
-from contenders import Refused
 
 
 class Lost(RuntimeError):

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/cuda/Nvrtc.h"
-#include "runtime/Bundle.h"
+#include "runtime/Compiler.h"
 #include "runtime/Stored.h"
 
 #include "gtest/gtest.h"
@@ -98,6 +98,31 @@ TEST_F(Precompile, BundlesHoldAllPieces) {
       EXPECT_FALSE(k.ptx.empty());
     }
   }
+}
+
+// What fits an H100 need not fit a GPU with 99 KiB of shared memory.
+TEST_F(Precompile, SmallerTilesWhereMemoryIsSmall) {
+  auto source = VariantSource::parse(kCausal, "text", "");
+  CompileOptions o;
+  o.instance = {DType::bf16, 128, 128, 1, Layout::bshd, true, false};
+  o.piece = Piece::backward;
+  o.aligned = true;
+  int64_t most[2] = {0, 0};
+  for (int n : {0, 1}) {
+    o.target = n ? "sm_86" : "sm_90";
+    auto e = compile(**source, o);
+    ASSERT_TRUE(e.ok()) << e.status().message();
+    for (const cuda::Kernel &k : (*e)->program->kernels)
+      most[n] = std::max(most[n], k.sharedBytes);
+  }
+  EXPECT_GT(most[0], 99 << 10); // else this tests nothing
+  EXPECT_LE(most[1], 99 << 10);
+  o.blockM = o.blockN = 128; // the caller's tiles are not touched
+  auto e = compile(**source, o);
+  EXPECT_FALSE(e.ok());
+  EXPECT_NE(e.status().message().find("bytes of shared memory"),
+            std::string::npos)
+      << e.status().message();
 }
 
 TEST_F(Precompile, Errors) {

@@ -149,6 +149,10 @@ struct Options {
       number("block-m", "rows of Q in a tile (default: chosen)", 0);
   cl::opt<int64_t> blockN =
       number("block-n", "rows of K in a tile (default: chosen)", 0);
+  cl::opt<int64_t> numWarps =
+      number("num-warps", "GPU: warps a CTA (default: chosen)", 0);
+  cl::opt<int64_t> stages = number(
+      "stages", "GPU: buffers for what loops copy ahead (default: 2)", 2);
   cl::opt<std::string> pPolicy =
       text("p-policy", "recompute, store or store_compressed", "NAME");
   cl::opt<std::string> dqPolicy = text(
@@ -506,8 +510,8 @@ private:
   }
 
   Status runAll() {
-    if (device.isHost())
-      return executable->run(there, results());
+    if (device.isHost() || executable->isJoint())
+      return executable->run(there, results(), {device});
     Executable::Saved kept;
     Results r = results();
     if (Status s = executable->forward(there, r, kept, {device}); !s)
@@ -656,6 +660,7 @@ private:
     c.instance = {x.q.dtype, x.q.shape[3], x.v.shape[3],    x.group(),
                   layout,    backward(),   x.dLse.defined()};
     c.blockM = o.blockM, c.blockN = o.blockN;
+    c.numWarps = o.numWarps, c.stages = o.stages;
     c.pPolicy = o.pPolicy, c.dqPolicy = o.dqPolicy;
     c.skipPasses.assign(o.skip.begin(), o.skip.end());
     c.stopAfter = o.stopAfter;
@@ -770,7 +775,7 @@ private:
     if (executable->isJoint()) {
       if (Status s = line(backward() ? "both" : "forward",
                           forwardWork + (backward() ? backwardWork : 0),
-                          [&] { return executable->run(there, r); });
+                          [&] { return executable->run(there, r, {device}); });
           !s)
         return s;
     } else {

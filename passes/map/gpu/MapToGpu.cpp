@@ -368,9 +368,10 @@ LogicalResult TileMapper::map(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 /// Warps by the accumulators that a thread must hold: what loops carry and the
-/// largest product that starts anew, in at most 208 of its 255 registers.
+/// two largest products that start anew, in at most 208 of its 255 registers.
 int64_t chooseWarps(NestOp nest) {
-  int64_t carried = 0, largest = 0;
+  int64_t carried = 0;
+  SmallVector<int64_t> fresh = {0, 0}; // sizes of products that start anew
   nest.walk([&](scf::ForOp loop) {
     int64_t sum = 0;
     for (Type t : loop.getResultTypes())
@@ -383,11 +384,11 @@ int64_t chooseWarps(NestOp nest) {
     if (!floatConstant(dot.getAcc()))
       return;
     auto type = dot.getResult().getType();
-    largest = std::max(largest, type.getNumElements() *
-                                    type.getElementTypeBitWidth() / 32);
+    fresh.push_back(type.getNumElements() * type.getElementTypeBitWidth() / 32);
   });
+  llvm::sort(fresh, std::greater<>());
   int64_t warps = 4;
-  while (warps < 16 && (carried + largest) / (warps * kWarp) > 208)
+  while (warps < 16 && (carried + fresh[0] + fresh[1]) / (warps * kWarp) > 208)
     warps *= 2;
   return warps;
 }

@@ -3,9 +3,10 @@
 // A product of tensor cores may be computed as it stands or transposed: a b, or
 // (b^T a^T)^T. The registers of a result can be the first factor of another
 // product as they are, if warps own its whole lines; so which way each product
-// is computed decides which tiles never leave the registers. Tiles that must
-// be laid out the same way form a group; the pass weighs the ways of all groups
-// of a kernel against each other.
+// is computed decides which tiles never leave the registers. And warps may share
+// lines: with half as many along the rows each reads twice the lines of one
+// factor and half of the other. Tiles that must be laid out the same way form a
+// group; the pass weighs the ways of all groups of a kernel against each other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +30,15 @@ using namespace fathom::gpu;
 namespace {
 constexpr StringLiteral kName = "fa-gpu-orient-tiles";
 
-/// More groups than this are left as they are.
-constexpr unsigned kMaxGroups = 12;
+/// More combinations than this are not tried one by one.
+constexpr int64_t kMaxCombinations = 5000;
+
+/// How the tiles of a group lie: transposed or not, and how many warps along
+/// the lines of what is computed (the others share them).
+struct Way {
+  bool flipped = false;
+  int64_t along = 0; // 0: as many as fit
+};
 
 class Orientation {
 public:
@@ -44,14 +52,18 @@ private:
   unsigned node(Value v);
   void tie(Value a, Value b, bool flipped = false);
   bool isFlipped(Value v) const;
+  ThreadLayoutAttr layoutFor(Value v);
+  int64_t alongOf(Value v) const;
   double cost();
+  void findWays();
 
   KernelOp kernel;
   DenseMap<Value, unsigned> ids;
   SmallVector<std::pair<unsigned, bool>>
-      parents;                  // and whether transposed to it
-  SmallVector<unsigned> groups; // roots
-  SmallVector<bool> flips;      // by node; roots matter
+      parents;                           // and whether transposed to it
+  SmallVector<unsigned> groups;          // roots
+  SmallVector<Way> ways;                 // by node; roots matter
+  SmallVector<SmallVector<Way>> choices; // by group
 };
 
 bool isMatrix(Value v) { return isTile(v) && tileType(v).getRank() == 2; }
@@ -90,7 +102,7 @@ unsigned Orientation::node(Value v) {
   auto [it, fresh] = ids.try_emplace(v, parents.size());
   if (fresh) {
     parents.push_back({it->second, false});
-    flips.push_back(false);
+    ways.push_back({});
   }
   return it->second;
 }
@@ -109,7 +121,32 @@ bool Orientation::isFlipped(Value v) const {
     return false;
   bool flipped = false;
   unsigned root = find(it->second, flipped);
-  return flips[root] ^ flipped;
+  return ways[root].flipped ^ flipped;
+}
+
+/// The warps along the lines of `v` as it lies in registers.
+int64_t Orientation::alongOf(Value v) const {
+  int64_t warps = KernelOp(kernel).getNumWarps(),
+          lines = tileType(v).getDimSize(isFlipped(v) ? 1 : 0),
+          most = std::gcd(warps, lines / 16);
+  auto it = ids.find(v);
+  if (it == ids.end())
+    return most;
+  bool flipped = false;
+  int64_t along = ways[find(it->second, flipped)].along;
+  return along ? std::min(along, most) : most;
+}
+
+ThreadLayoutAttr Orientation::layoutFor(Value v) {
+  int64_t warps = kernel.getNumWarps(), along = alongOf(v);
+  RankedTensorType t = tileType(v);
+  int64_t rows = t.getDimSize(0), cols = t.getDimSize(1);
+  if (!isFlipped(v))
+    return ThreadLayoutAttr::getMma(t.getContext(), rows, cols, along,
+                                    warps / along);
+  return ThreadLayoutAttr::getMma(t.getContext(), cols, rows, along,
+                                  warps / along)
+      .transposed();
 }
 
 void Orientation::collect() {
@@ -175,18 +212,16 @@ double Orientation::cost() {
   auto entries = [](Value v) { return double(tileType(v).getNumElements()); };
   kernel.walk([&](Operation *op) {
     if (auto mma = dyn_cast<MmaOp>(op)) {
-      RankedTensorType type = tileType(mma.getResult());
       bool flip = isFlipped(mma.getResult());
       // The factors of what is computed, and the warps along its lines.
       Value first = flip ? mma.getB() : mma.getA(),
             second = flip ? mma.getA() : mma.getB();
-      int64_t lines = type.getDimSize(flip ? 1 : 0),
-              along = std::gcd(warps, lines / 16);
+      int64_t along = alongOf(mma.getResult());
       auto read = [&](Value factor, bool isFirst) {
         bool transposed = flip;
         Value source = sourceOf(factor, transposed);
         bool computed = source && !source.getDefiningOp<LoadOp>();
-        if (isFirst && computed && along == warps &&
+        if (isFirst && computed && along == warps && alongOf(source) == warps &&
             isFlipped(source) == transposed)
           return; // stays in registers
         // Each warp reads its lines of the first factor, all of the second.
@@ -222,41 +257,94 @@ double Orientation::cost() {
   return sum;
 }
 
-void Orientation::choose() {
-  if (groups.size() > kMaxGroups)
-    return missed(kernel, kName, "too many groups of tiles to weigh");
-  double best = cost();
-  unsigned bestFlips = 0;
-  for (unsigned n = 1; n < 1u << groups.size(); ++n) {
-    for (auto [i, root] : llvm::enumerate(groups))
-      flips[root] = n >> i & 1;
-    if (double c = cost(); c < best) {
-      best = c;
-      bestFlips = n;
+/// Lines that are reduced stay whole in a warp; else all numbers of warps along
+/// the lines that leave each of the others blocks of its own are ways.
+void Orientation::findWays() {
+  int64_t warps = kernel.getNumWarps();
+  llvm::DenseSet<unsigned> reduced;
+  kernel.walk([&](ReduceOp reduce) {
+    Value tile = reduce.getTile();
+    if (auto convert = tile.getDefiningOp<ConvertOp>())
+      tile = convert.getTile();
+    if (auto it = ids.find(tile); it != ids.end()) {
+      bool flipped = false;
+      reduced.insert(find(it->second, flipped));
+    }
+  });
+  choices.resize(groups.size());
+  for (auto [i, root] : llvm::enumerate(groups)) {
+    RankedTensorType type;
+    for (auto &[v, id] : ids)
+      if (id == root)
+        type = tileType(v);
+    for (bool flipped : {false, true}) {
+      int64_t rows = type.getDimSize(flipped), cols = type.getDimSize(!flipped);
+      int64_t most = std::gcd(warps, rows / 16);
+      choices[i].push_back({flipped, most});
+      if (reduced.contains(root))
+        continue;
+      for (int64_t along = most / 2; along >= 1; along /= 2)
+        if (cols / 8 % (warps / along) == 0)
+          choices[i].push_back({flipped, along});
     }
   }
-  for (auto [i, root] : llvm::enumerate(groups))
-    flips[root] = bestFlips >> i & 1;
 }
 
-/// Gives flipped tiles their layout and mends what is around them.
-bool Orientation::apply() {
-  MLIRContext *ctx = kernel.getContext();
-  int64_t warps = kernel.getNumWarps();
-  bool any = false;
-  auto flippedLayout = [&](Value v) {
-    SmallVector<int64_t> shape(llvm::reverse(tileType(v).getShape()));
-    return standardLayout(ctx, shape, warps).transposed();
+void Orientation::choose() {
+  findWays();
+  int64_t combinations = 1;
+  for (auto &c : choices)
+    combinations =
+        std::min<int64_t>(combinations * c.size(), kMaxCombinations + 1);
+  SmallVector<unsigned> at(groups.size(), 0), best = at;
+  auto use = [&](ArrayRef<unsigned> which) {
+    for (auto [i, root] : llvm::enumerate(groups))
+      ways[root] = choices[i][which[i]];
   };
-  // A relabeled tile takes its layout from its operand.
-  SmallVector<Value> flipped;
-  for (auto &[v, id] : ids)
-    if (isFlipped(v))
-      flipped.push_back(v);
-  if (flipped.empty())
+  use(at);
+  double least = cost();
+  auto attempt = [&] {
+    use(at);
+    if (double c = cost(); c < least) {
+      least = c;
+      best = at;
+    }
+  };
+  if (combinations <= kMaxCombinations) {
+    for (int64_t n = 1; n < combinations; ++n) {
+      int64_t rest = n;
+      for (unsigned i = 0; i < at.size(); ++i) {
+        at[i] = rest % choices[i].size();
+        rest /= choices[i].size();
+      }
+      attempt();
+    }
+  } else {
+    // One group after the other.
+    for (unsigned i = 0; i < at.size(); ++i) {
+      at = best;
+      for (at[i] = 0; at[i] < choices[i].size(); ++at[i])
+        attempt();
+    }
+  }
+  use(best);
+}
+
+/// Gives tiles their layouts and mends what is around them.
+bool Orientation::apply() {
+  bool any = false;
+  for (auto &[v, id] : ids) {
+    // What has nothing to do with a product stays as it is.
+    bool flipped = false;
+    if (!llvm::is_contained(groups, find(id, flipped)))
+      continue;
+    if (ThreadLayoutAttr layout = layoutFor(v); layout != layoutOf(v)) {
+      v.setType(withLayout(tileType(v), layout));
+      any = true;
+    }
+  }
+  if (!any)
     return false;
-  for (Value v : flipped)
-    v.setType(withLayout(tileType(v), flippedLayout(v)));
   kernel.walk([&](Operation *op) {
     OpBuilder b(op);
     Location loc = op->getLoc();
@@ -264,17 +352,15 @@ bool Orientation::apply() {
       auto want = layoutOf(transpose.getTile()).transposed();
       transpose.getResult().setType(withLayout(tileType(transpose), want));
     } else if (auto mma = dyn_cast<MmaOp>(op)) {
-      if (!isFlipped(mma.getResult())) {
-        mma.getAccMutable().set(
-            inLayout(b, mma.getAcc(), layoutOf(mma.getResult())));
+      mma.getAccMutable().set(
+          inLayout(b, mma.getAcc(), layoutOf(mma.getResult())));
+      if (!isFlipped(mma.getResult()))
         return;
-      }
-      any = true;
       auto flip = [&](Value v) -> Value {
         auto shared = cast<SharedType>(v.getType());
         return b.createOrFold<FlipOp>(loc, shared.flip(), v);
       };
-      Value acc = inLayout(b, mma.getAcc(), layoutOf(mma.getResult()));
+      Value acc = mma.getAcc();
       SmallVector<int64_t> shape(llvm::reverse(tileType(acc).getShape()));
       auto type = RankedTensorType::get(shape, tileType(acc).getElementType(),
                                         layoutOf(acc).transposed());
@@ -384,9 +470,9 @@ struct GpuOrientTiles
       Orientation orientation(kernel);
       orientation.choose();
       if (orientation.apply())
-        passed(kernel, kName, "products computed transposed");
+        passed(kernel, kName, "products lie as costs least");
       else
-        missed(kernel, kName, "no product is cheaper transposed");
+        missed(kernel, kName, "no other way costs less");
       tidy(kernel);
     }
   }

@@ -1,0 +1,161 @@
+//===- OrderProducts.cpp - fa-gpu-order-products ----------------------------===//
+//
+// Products keep the tensor cores busy while other work waits its turn, and each
+// tile that warps exchange costs a barrier. In the body of a loop, products that
+// wait for nothing of this round go to the front, beside the first; those that
+// read tiles stored in this round go to the back, side by side, behind one
+// barrier.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/map/gpu/Gpu.h"
+#include "passes/nest/Tiles.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace fathom {
+#define GEN_PASS_DEF_GPUORDERPRODUCTSPASS
+#include "passes/Passes.h.inc"
+} // namespace fathom
+
+using namespace mlir;
+using namespace fathom;
+using namespace fathom::gpu;
+
+namespace {
+constexpr StringLiteral kName = "fa-gpu-order-products";
+
+/// The buffers that `mma` reads.
+SmallVector<Value> buffersOf(MmaOp mma) {
+  SmallVector<Value> buffers;
+  bool flipped = false;
+  for (Value v : {mma.getA(), Value(mma.getB())})
+    if (isa<SharedType>(v.getType()))
+      buffers.push_back(stripViews(v, flipped));
+  return buffers;
+}
+
+/// True if `op` may change what `mma` reads.
+bool disturbs(Operation *op, MmaOp mma) {
+  auto effects = getEffectsRecursively(op);
+  if (!effects)
+    return true;
+  SmallVector<Value> buffers = buffersOf(mma);
+  for (const MemoryEffects::EffectInstance &e : *effects) {
+    if (!isa<MemoryEffects::Write>(e.getEffect()))
+      continue;
+    bool flipped = false;
+    if (!e.getValue() ||
+        llvm::is_contained(buffers, stripViews(e.getValue(), flipped)))
+      return true;
+  }
+  return false;
+}
+
+struct GpuOrderProducts
+    : public fathom::impl::GpuOrderProductsPassBase<GpuOrderProducts> {
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<KernelOp>())
+      kernel.walk([&](scf::ForOp loop) { order(loop); });
+  }
+
+  void order(scf::ForOp loop) {
+    auto products = llvm::to_vector(loop.getOps<MmaOp>());
+    if (products.size() < 2)
+      return;
+    // What is stored in a round, by tiles.
+    llvm::DenseSet<Value> stored;
+    for (auto store : loop.getOps<StoreSharedOp>()) {
+      bool flipped = false;
+      stored.insert(stripViews(store.getBuffer(), flipped));
+    }
+    auto isLate = [&](MmaOp mma) {
+      return llvm::any_of(buffersOf(mma),
+                          [&](Value v) { return stored.contains(v); });
+    };
+    int moved = 0;
+    MmaOp previous;
+    for (MmaOp mma : products) {
+      if (isLate(mma))
+        continue;
+      if (previous)
+        moved += advance(mma, previous);
+      previous = mma;
+    }
+    MmaOp next;
+    for (MmaOp mma : llvm::reverse(products)) {
+      if (!isLate(mma))
+        continue;
+      if (next)
+        moved += delay(mma, next);
+      next = mma;
+    }
+    if (moved)
+      passed(loop, kName, Twine(moved) + " products moved");
+    else
+      missed(loop, kName, "the products stand as they must");
+  }
+
+  /// Moves `mma` right behind `to`, with the pure ops it needs.
+  static bool advance(MmaOp mma, MmaOp to) {
+    if (to->getNextNode() == mma.getOperation())
+      return false;
+    SmallVector<Operation *> slice;
+    if (!collect(mma, to, slice))
+      return false;
+    for (Operation *op = to->getNextNode(); op != mma.getOperation();
+         op = op->getNextNode())
+      if (!llvm::is_contained(slice, op) && disturbs(op, mma))
+        return false;
+    Operation *at = to;
+    for (Operation *op : slice) {
+      op->moveAfter(at);
+      at = op;
+    }
+    return true;
+  }
+
+  /// What `op` is made of behind `to`, in order, `op` last. False if not all of
+  /// it is pure.
+  static bool collect(Operation *op, Operation *to,
+                      SmallVector<Operation *> &slice) {
+    for (Value v : op->getOperands()) {
+      Operation *def = v.getDefiningOp();
+      if (!def || def->getBlock() != to->getBlock() ||
+          !to->isBeforeInBlock(def) || llvm::is_contained(slice, def))
+        continue;
+      if (!isPure(def) || def->getNumRegions() || !collect(def, to, slice))
+        return false;
+    }
+    slice.push_back(op);
+    return true;
+  }
+
+  /// Moves `mma` right before `to`.
+  static bool delay(MmaOp mma, MmaOp to) {
+    if (mma->getNextNode() == to.getOperation())
+      return false;
+    // Relabels of the product go along; any other need of it before `to`, also
+    // inside of an op, keeps it where it is.
+    SmallVector<Operation *> moved = {mma};
+    for (unsigned i = 0; i < moved.size(); ++i)
+      for (Operation *user : moved[i]->getUsers()) {
+        Operation *at = mma->getBlock()->findAncestorOpInBlock(*user);
+        if (!at || !at->isBeforeInBlock(to))
+          continue;
+        if (at != user || !isa<TransposeOp>(user))
+          return false;
+        moved.push_back(user);
+      }
+    for (Operation *op = mma->getNextNode(); op != to.getOperation();
+         op = op->getNextNode())
+      if (!llvm::is_contained(moved, op) && disturbs(op, mma))
+        return false;
+    for (Operation *op : moved)
+      op->moveBefore(to);
+    return true;
+  }
+};
+
+} // namespace

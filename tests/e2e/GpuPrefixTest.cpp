@@ -1,0 +1,122 @@
+//===- GpuPrefixTest.cpp - GPU programs by fewer passes ---------------------===//
+//
+// Programs for GPUs by the pipeline without each of its optional passes, and
+// with the first ones of its map stage alone, run by the emulator and compared
+// with the oracle. No pass of the map stage leaves anything to a later one but
+// the program itself.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/e2e/GpuHarness.h"
+
+using namespace fathom;
+using namespace fathom::test;
+
+namespace {
+
+std::vector<Spec> specs() {
+  std::vector<Spec> all;
+  for (Spec s : standardSpecs()) {
+    if (s.name == "causal") {
+      s.dtype = DType::bf16;
+      s.d = s.dv = 64;
+    } else if (s.name == "softcap") {
+      s.dtype = DType::f16;
+      s.d = s.dv = 40;
+      s.heads = 4;
+    } else if (s.name == "packed") {
+      s.d = 32;
+      s.dv = 48;
+    } else {
+      continue;
+    }
+    all.push_back(s);
+  }
+  return all;
+}
+
+bool isOnGpuRoad(const PipelineStep &s) {
+  return s.target != "cpu" && s.pass != "fa-count-tiles";
+}
+
+/// What is wrong with the program that `p` gives, or an empty string. Copies
+/// land late and threads take turns at random: whoever counts on less fails.
+std::string problems(const World &w, const PipelineOptions &p) {
+  std::string error;
+  auto e = Emulated::compile(w, p, error);
+  if (!e)
+    return "not compiled: " + error;
+  e->options = {.latest = true, .seed = 1};
+  return w.failures(w.run(e->executable));
+}
+
+TEST(GpuPrefix, EveryPassMayBeLeftOut) {
+  int64_t runs = 0;
+  for (const Spec &spec : specs()) {
+    World w(spec);
+    for (const PipelineStep &s : pipelineSteps()) {
+      if (!isOnGpuRoad(s) || s.required)
+        continue;
+      PipelineOptions p = gpuOptions(w);
+      p.aligned = true;
+      p.skip = {s.pass.str()};
+      EXPECT_EQ(problems(w, p), "") << spec.name << " without " << s.pass.str();
+      ++runs;
+    }
+  }
+  std::printf("count: gpu-leave-one-out %ld\n", (long)runs);
+}
+
+TEST(GpuPrefix, EveryPrefixOfTheMapStageEqualsTheOracle) {
+  int64_t runs = 0;
+  for (const Spec &spec : specs()) {
+    World w(spec);
+    std::vector<std::string> optional;
+    for (const PipelineStep &s : pipelineSteps())
+      if (isOnGpuRoad(s) && s.stage == "map" && !s.required)
+        optional.push_back(s.pass.str());
+    // All of them and all but the last are tested above.
+    for (size_t n = 0; n + 1 < optional.size(); ++n) {
+      PipelineOptions p = gpuOptions(w);
+      p.aligned = true;
+      p.skip.assign(optional.begin() + n, optional.end());
+      EXPECT_EQ(problems(w, p), "") << spec.name << " up to " << optional[n];
+      ++runs;
+    }
+  }
+  std::printf("count: gpu-prefixes %ld\n", (long)runs);
+}
+
+/// The text of all kernels of a part.
+std::string printed(const World &w, PipelineOptions p, const char *part) {
+  std::string text, error;
+  auto program = gpuProgram(w, p, part, error);
+  EXPECT_TRUE(program) << error;
+  if (program)
+    for (const cuda::Kernel &k : program->kernels)
+      text += k.source;
+  return text;
+}
+
+TEST(GpuPrefix, StrippingBetweenMapPassesChangesNothing) {
+  std::string last = pipelineSteps().back().pass.str();
+  for (const Spec &spec : specs()) {
+    World w(spec);
+    PipelineOptions p = gpuOptions(w);
+    // Names of variables come from locations.
+    p.insertAfter = {{last, "fa-test-strip"}};
+    for (const char *part : {"forward", "backward"}) {
+      std::string expected = printed(w, p, part);
+      for (const PipelineStep &s : pipelineSteps()) {
+        if (!isOnGpuRoad(s) || s.stage != "map" || s.pass == last)
+          continue;
+        PipelineOptions stripped = p;
+        stripped.insertAfter.push_back({s.pass.str(), "fa-test-strip"});
+        EXPECT_TRUE(printed(w, stripped, part) == expected)
+            << spec.name << ", " << part << ", stripped after " << s.pass.str();
+      }
+    }
+  }
+}
+
+} // namespace
