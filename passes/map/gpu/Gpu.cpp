@@ -28,23 +28,6 @@ ThreadLayoutAttr gpu::standardLayout(MLIRContext *ctx, ArrayRef<int64_t> shape,
                                   numWarps / along);
 }
 
-ThreadLayoutAttr gpu::wholeLines(ThreadLayoutAttr layout,
-                                 ArrayRef<int64_t> shape, int64_t dim) {
-  auto modes = ThreadLayoutAttr::modes(layout.getWarps());
-  if (llvm::none_of(modes, [&](auto m) { return m.dim == dim; }))
-    return layout;
-  MLIRContext *ctx = layout.getContext();
-  int64_t warps = layout.getNumWarps();
-  if (shape.size() == 1)
-    return ThreadLayoutAttr::getLine(ctx, shape[0], warps);
-  int64_t rows = shape[1 - dim], cols = shape[dim];
-  ThreadLayoutAttr l =
-      rows / 16 % warps == 0
-          ? ThreadLayoutAttr::getMma(ctx, rows, cols, warps, 1)
-          : ThreadLayoutAttr::getRows(ctx, rows, cols, 1, warps);
-  return dim == 1 ? l : l.transposed();
-}
-
 /// True if the ops that make `v` may be repeated: few, and of one line.
 static bool isCheap(Value v, int depth = 0) {
   Operation *op = v.getDefiningOp();
@@ -82,6 +65,23 @@ static Value remake(Value v, ThreadLayoutAttr layout) {
   }
   copy->getResult(0).setType(type);
   return copy->getResult(0);
+}
+
+ThreadLayoutAttr gpu::wholeLines(ThreadLayoutAttr layout,
+                                 ArrayRef<int64_t> shape, unsigned dim) {
+  auto modes = ThreadLayoutAttr::modes(layout.getWarps());
+  if (llvm::none_of(modes, [&](auto m) { return m.dim == int64_t(dim); }))
+    return layout;
+  MLIRContext *ctx = layout.getContext();
+  int64_t warps = layout.getNumWarps();
+  if (shape.size() == 1)
+    return ThreadLayoutAttr::getLine(ctx, shape[0], warps);
+  int64_t rows = shape[1 - dim], cols = shape[dim];
+  ThreadLayoutAttr l =
+      rows / 16 % warps == 0
+          ? ThreadLayoutAttr::getMma(ctx, rows, cols, warps, 1)
+          : ThreadLayoutAttr::getRows(ctx, rows, cols, 1, warps);
+  return dim == 1 ? l : l.transposed();
 }
 
 Value gpu::inLayout(OpBuilder &b, Value v, ThreadLayoutAttr layout) {

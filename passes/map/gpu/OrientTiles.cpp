@@ -372,9 +372,8 @@ bool Orientation::apply() {
       op->erase();
     } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
       Value tile = reduce.getTile();
-      if (!isTile(reduce.getResult()) || !isMatrix(tile))
+      if (!isMatrix(tile))
         return;
-      // The lines of a turned tile may be spread over warps.
       tile = inLayout(b, tile,
                       wholeLines(layoutOf(tile), tileType(tile).getShape(),
                                  reduce.getDim()));
