@@ -54,6 +54,12 @@ struct SelectSchedulePass
 
   void runOnOperation() override {
     MLIRContext *ctx = &getContext();
+    if (!part.empty() && part != "forward" && part != "backward") {
+      emitError(getOperation().getLoc(),
+                "expected option part to be one of [forward, backward], got '")
+          << part << "'";
+      return signalPassFailure();
+    }
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       auto ops = func.getOps<AttentionOp>();
       if (ops.empty())

@@ -47,9 +47,12 @@ std::optional<int> slope(Value v, Value with) {
     return *a ? *a : -*b;
   }
   if (isa<arith::MulIOp, arith::DivUIOp, arith::DivSIOp>(op)) {
-    auto c = getConstantIntValue(OpFoldResult(op->getOperand(1)));
+    auto c = getConstantIntValue(op->getOperand(1));
     if (c && *c > 0)
       return of(0);
+    c = getConstantIntValue(op->getOperand(0));
+    if (isa<arith::MulIOp>(op) && c && *c > 0)
+      return of(1);
   }
   return {};
 }
