@@ -151,7 +151,6 @@ void gpu::tidy(KernelOp kernel) {
   bool changed = true;
   while (changed) {
     changed = false;
-    SmallVector<Operation *> dead;
     kernel->walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
       if (isa<AllocOp>(op)) {
         SmallVector<Operation *> users;

@@ -43,8 +43,8 @@ struct GpuStageLines
     if (!loop || loop.getOps<MmaOp>().empty())
       return missed(load, kName, "no products hide the way from memory");
     Type element = load.getBuffer().getType().getElementType();
-    int64_t bytes = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() / 8
-                                           : 0;
+    int64_t bytes =
+        element.isIntOrFloat() ? element.getIntOrFloatBitWidth() / 8 : 0;
     if (bytes != 4 && bytes != 8)
       return missed(load, kName, "asynchronous copies move 4 or 8 bytes");
     if (isWrittenIn(loop, load.getBuffer()))
@@ -60,8 +60,7 @@ struct GpuStageLines
                         load.getLimits(), buffer, bytes);
     CommitOp::create(b, loc);
     WaitOp::create(b, loc, 0);
-    Value tile =
-        LoadSharedOp::create(b, loc, load.getTile().getType(), buffer);
+    Value tile = LoadSharedOp::create(b, loc, load.getTile().getType(), buffer);
     load.getTile().replaceAllUsesWith(tile);
     passed(load, kName, "copied through shared memory");
     load.erase();
