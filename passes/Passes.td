@@ -527,9 +527,10 @@ def MapToGpuPass : Pass<"fa-map-to-gpu", "::mlir::ModuleOp"> {
     CTAs run one item each, and its launch. The number of warps follows from the
     registers that accumulators take, unless `num-warps` is given. Tiles are
     padded to multiples of 16 and get a layout by their shape; factors of
-    products are stored in shared memory. With `aligned`, arrays whose last dim
-    is static are taken to have a last stride of 1 and all else in multiples of
-    16 bytes; the caller answers for it.
+    products are stored in shared memory. With `aligned`, arrays of tiles whose
+    last dim is static are taken to have a last stride of 1 and all else in
+    multiples of 16 bytes; the caller answers for it. Arrays that are read entry
+    by entry, as captured ones, may lie as they like.
 
     ```mlir
     // before
@@ -665,9 +666,33 @@ def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
     %d = arith.subf %x, %mm           // fa.broadcast (%m * log2 e)
     %p = math.exp2 %d fastmath<afn>
     ```
-    Numerics: within 2 ulp of f32 of the exact exponential, times |x|.
+    Numerics: within 2 ulp of f32 of the exact exponential, times |x|; 0 where
+    that is less than 2^-126. A factor of less than 1e-18 or more than 1e18
+    stays where it is.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def GpuPeelMasksPass : Pass<"fa-gpu-peel-masks", "::mlir::ModuleOp"> {
+  let summary = "loops without a test for the rounds that need no mask";
+  let description = [{
+    Optional. A loop with tiles that depend on a test, linear in the loop's
+    variable, becomes up to three: before the test holds, while it holds (without
+    it), and after.
+
+    ```mlir
+    // before
+    %r = scf.for %j = %lb to %ub step %c64 iter_args(%acc = %init) {
+      %all = arith.cmpi sgt, %n, %last : index      // %last = %j + 63
+      %x = scf.if %all { scf.yield %s } else { ... scf.yield %masked }
+      ...
+    }
+    // after
+    %a = scf.for %j = %lb to %stop step %c64 iter_args(%acc = %init) { ... %s ... }
+    %r = scf.for %j = %rest to %ub step %c64 iter_args(%acc = %a) { ... scf.if %all ... }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
 def GpuFoldDivisionsPass : Pass<"fa-gpu-fold-divisions", "::mlir::ModuleOp"> {
@@ -683,7 +708,8 @@ def GpuFoldDivisionsPass : Pass<"fa-gpu-fold-divisions", "::mlir::ModuleOp"> {
     %i = arith.divf %one, %l
     %q = arith.mulf %o, %ii           // fa.broadcast %i
     ```
-    Numerics: one more rounding in f32 before that to 16 bits.
+    Numerics: one more rounding in f32 before that to 16 bits, where the inverse
+    is a normal number.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
@@ -778,7 +804,7 @@ def GpuLowerConvertsPass : Pass<"fa-gpu-lower-converts", "::mlir::ModuleOp"> {
   let summary = "Take tiles to other threads by way of shared memory (required)";
   let description = [{
     Lines of the buffer run as the pieces of the tile that a thread holds, and
-    are 16 bytes longer than these need. A convert between equal layouts goes.
+    start in different banks. A convert between equal layouts goes.
 
     Before:
     ```mlir

@@ -36,8 +36,9 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"map", "fa-gpu-pipeline-loads", false, "gpu"},
       {"map", "fa-gpu-order-products", false, "gpu"},
       {"map", "fa-gpu-fold-exp2", false, "gpu"},
-      {"map", "fa-gpu-fold-divisions", false, "gpu"},
       {"map", "fa-gpu-order-grid", false, "gpu"},
+      {"map", "fa-gpu-peel-masks", false, "gpu"},
+      {"map", "fa-gpu-fold-divisions", false, "gpu"},
       {"map", "fa-gpu-lower-converts", true, "gpu"},
       {"map", "fa-gpu-place-barriers", true, "gpu"},
       {"map", "fa-gpu-assign-shared-memory", true, "gpu"},
@@ -127,6 +128,8 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
     end = after(o.stopAfter, "stop");
   if (failed(start) || failed(end))
     return failure();
+  // Cut off before the map stage, all of that runs.
+  bool endsInMap = *end > 0 && steps[*end - 1].stage == "map";
   for (size_t i = *start; i < steps.size(); ++i) {
     const PipelineStep &s = steps[i];
     if (!s.target.empty() && (s.target == "cpu") != (o.target == "cpu"))
@@ -134,7 +137,7 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
     bool within = i < *end;
     bool wanted = within || ((o.map || o.runnable) && s.required);
     if (s.stage == "map")
-      wanted = o.map && (within || !o.stopAfter.empty());
+      wanted = o.map && (within || !endsInMap || (o.runnable && s.required));
     if (s.pass == "fa-differentiate")
       wanted &= o.backward;
     if (s.pass == "fa-count-tiles")

@@ -25,10 +25,6 @@ LogicalResult Printer::reduce(Operation *op) {
   bool logical = element.isInteger(1);
   if (!logical && !element.isF32() && !element.isF64())
     return fail(op, "expected entries of f32, f64 or i1");
-  for (auto m : Layout::modes(layout.getWarps()))
-    if (m.dim == dim)
-      return fail(op, llvm::Twine("expected no warps along dim ") +
-                          llvm::Twine(dim));
   comment(op);
 
   auto combined = [&](const std::string &a, const std::string &b) {
@@ -127,8 +123,6 @@ LogicalResult Printer::tensorCores(gpu::MmaOp op, StringRef sum) {
   gpu::SharedType b = op.getB().getType();
   auto a = dyn_cast<gpu::SharedType>(op.getA().getType());
   int64_t depth = b.getShape()[0];
-  if (b.getPitch() % 8 || (a && a.getPitch() % 8))
-    return fail(op, "expected a pitch that is a multiple of 8 entries");
   // The blocks of 16 x 8 of a warp, and the rows from one to the next.
   int64_t blocksN = 1, blocksM = 1, rowStep = 16;
   for (auto m : Layout::modes(layout.getRegisters())) {

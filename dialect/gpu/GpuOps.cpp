@@ -7,7 +7,6 @@
 
 #include "dialect/gpu/GpuDialect.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
 using namespace mlir;
@@ -27,6 +26,9 @@ static RankedTensorType tileType(Value v) {
 //===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
+
+/// Warps that a multiprocessor of any GPU in question holds.
+constexpr int64_t kMaxWarps = 64;
 
 ParseResult KernelOp::parse(OpAsmParser &p, OperationState &s) {
   Builder &b = p.getBuilder();
@@ -97,9 +99,12 @@ int64_t KernelOp::getSharedBytes() {
   return bytes;
 }
 
-/// Layouts where an op of the nest level ties those of its tiles together.
+/// Layouts where an op of the nest level ties those of its tiles together in
+/// another way than by equal types.
 static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
-  for (Value v : op->getResults()) {
+  SmallVector<Value> values(op->getOperands());
+  llvm::append_range(values, op->getResults());
+  for (Value v : values) {
     auto tile = dyn_cast<RankedTensorType>(v.getType());
     if (!tile)
       continue;
@@ -111,15 +116,15 @@ static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
       return op->emitOpError("expected layouts of ")
              << warps << " warps, as the kernel has, got " << l.getNumWarps();
   }
-  if (op->hasTrait<OpTrait::Elementwise>() || isa<arith::SelectOp>(op)) {
-    ThreadLayoutAttr l = layoutOf(op->getResult(0));
-    for (Value v : op->getOperands())
-      if (ThreadLayoutAttr o = layoutOf(v); l && o && o != l)
-        return op->emitOpError("expected operands in the result's layout");
-  }
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    ThreadLayoutAttr have = layoutOf(reduce.getTile());
+    for (auto m : ThreadLayoutAttr::modes(have.getWarps()))
+      if (m.dim == int64_t(reduce.getDim()))
+        return op->emitOpError("expected whole lines along dim ")
+               << reduce.getDim() << " in each warp, got " << have
+               << "; convert the tile first";
     if (ThreadLayoutAttr l = layoutOf(reduce.getResult()))
-      if (l != layoutOf(reduce.getTile()).sliced(reduce.getDim()))
+      if (l != have.sliced(reduce.getDim()))
         return op->emitOpError("expected the result to have the operand's "
                                "layout without dim ")
                << reduce.getDim();
@@ -136,9 +141,30 @@ static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
         layoutOf(transpose.getResult()))
       return op->emitOpError("expected the result to have the operand's "
                              "layout with the dims exchanged");
-  if (isa<DotOp, NestOp>(op))
+  auto acc = dyn_cast<AccumulateOp>(op);
+  if (isa<DotOp, NestOp, PassTurnOp, ForwardEndOp, LaunchOp, ClearOp>(op) ||
+      (acc && acc.getMode() == AccumulateMode::ordered))
     return op->emitOpError("expected no op of this kind in a kernel");
   return success();
+}
+
+/// Copies end where a wait covers their group: each is followed by a commit
+/// before anything waits.
+static LogicalResult verifyCopies(KernelOp kernel) {
+  CopyAsyncOp open;
+  WalkResult result = kernel.getBody().walk([&](Operation *op) {
+    if (auto copy = dyn_cast<CopyAsyncOp>(op))
+      open = copy;
+    else if (isa<CommitOp>(op))
+      open = {};
+    else if (open && isa<WaitOp>(op))
+      return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  if (!open)
+    return success();
+  return open.emitOpError("expected a fa_gpu.commit after it")
+         << (result.wasInterrupted() ? " and before the next fa_gpu.wait" : "");
 }
 
 LogicalResult KernelOp::verify() {
@@ -147,14 +173,29 @@ LogicalResult KernelOp::verify() {
   if (getMinBlocks() < 1)
     return emitOpError("expected min_blocks of at least 1, got ")
            << getMinBlocks();
+  if (getNumWarps() * getMinBlocks() > kMaxWarps)
+    return emitOpError("expected num_warps times min_blocks of at most ")
+           << kMaxWarps << ", what a multiprocessor holds, got "
+           << getNumWarps() << " and " << getMinBlocks();
   if (getAlignments().size() != getNumArguments())
     return emitOpError("expected one alignment per argument, ")
            << getNumArguments() << ", got " << getAlignments().size();
+  for (int64_t a : getAlignments())
+    if (a < 0 || (a && !llvm::isPowerOf2_64(a)))
+      return emitOpError("expected alignments of 0 or a power of 2, got ") << a;
+  for (Type t : getArgumentTypes())
+    if (!isa<MemRefType>(t) && !t.isIntOrIndexOrFloat())
+      return emitOpError("expected memrefs and scalars as arguments, got ")
+             << t;
+  return success();
+}
+
+LogicalResult KernelOp::verifyRegions() {
   WalkResult result = getBody().walk([&](Operation *op) {
     return failed(verifyLayouts(op, getNumWarps())) ? WalkResult::interrupt()
                                                     : WalkResult::advance();
   });
-  return failure(result.wasInterrupted());
+  return failure(result.wasInterrupted() || failed(verifyCopies(*this)));
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -166,6 +207,16 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expected operands of the types of the kernel's "
                        "arguments, ")
            << kernel.getFunctionType() << ", got " << getOperands_().getTypes();
+  return success();
+}
+
+LogicalResult ClaimOp::verify() {
+  MemRefType counter = getCounter().getType();
+  SharedType scratch = getScratch().getType();
+  if (counter.getRank() != 1 || !counter.getElementType().isInteger(32))
+    return emitOpError("expected a counter of rank 1 and i32, got ") << counter;
+  if (scratch.getRank() != 1 || !scratch.getElementType().isInteger(32))
+    return emitOpError("expected scratch of rank 1 and i32, got ") << scratch;
   return success();
 }
 
@@ -278,15 +329,39 @@ LogicalResult CopyAsyncOp::verify() {
     return emitOpError("expected lines and a pitch of whole vectors of ")
            << vector << " bytes, got " << buffer;
   auto kernel = (*this)->getParentOfType<KernelOp>();
-  if (kernel && vector > bytes && kernel.getAlignment(getSource()) % vector)
+  int64_t alignment = kernel ? kernel.getAlignment(getSource()) : vector;
+  if (vector > bytes && (alignment == 0 || alignment % vector))
     return emitOpError("expected a source aligned to ")
-           << vector << " bytes, got an alignment of "
-           << kernel.getAlignment(getSource());
+           << vector << " bytes, got an alignment of " << alignment;
   return success();
 }
 void CopyAsyncOp::getEffects(Effects &e) {
   e.emplace_back(MemoryEffects::Read::get(), &getSourceMutable());
   e.emplace_back(MemoryEffects::Write::get(), &getBufferMutable());
+}
+
+LogicalResult WaitOp::verify() {
+  if (int64_t(getPending()) < 0)
+    return emitOpError("expected at least 0 groups under way, got ")
+           << int64_t(getPending());
+  return success();
+}
+
+/// `tickets` at `indices` is an entry of i32.
+static LogicalResult verifyTicket(Operation *op, MemRefType tickets,
+                                  OperandRange indices) {
+  if (!tickets.getElementType().isInteger(32))
+    return op->emitOpError("expected tickets of i32, got ") << tickets;
+  if (int64_t(indices.size()) != tickets.getRank())
+    return op->emitOpError("expected one index per dim of the tickets, ")
+           << tickets.getRank() << ", got " << indices.size();
+  return success();
+}
+LogicalResult WaitTurnOp::verify() {
+  return verifyTicket(*this, getTickets().getType(), getIndices());
+}
+LogicalResult EndTurnOp::verify() {
+  return verifyTicket(*this, getTickets().getType(), getIndices());
 }
 
 // Without an operand: these order all of memory.
@@ -339,6 +414,13 @@ LogicalResult MmaOp::verify() {
   if (b.getStages() != 1 ||
       (isa<SharedType>(a) && cast<SharedType>(a).getStages() != 1))
     return emitOpError("expected one stage of a buffer");
+  if (half)
+    for (Type t : {a, Type(b)})
+      if (auto shared = dyn_cast<SharedType>(t);
+          shared && shared.getPitch() % 8)
+        return emitOpError("expected lines that start at multiples of 16 "
+                           "bytes, a pitch in eights, got ")
+               << shared;
   auto warps = layoutOf(acc).matchMma(sc[0], sc[1]);
   if (!warps)
     return emitOpError("expected a sum in the layout of accumulators, got ")

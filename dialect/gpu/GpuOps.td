@@ -50,6 +50,7 @@ def FAGpu_KernelOp : FAGpu_Op<"kernel", [
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
@@ -124,6 +125,7 @@ def FAGpu_ClaimOp : FAGpu_Op<"claim", [
   let arguments = (ins AnyMemRef:$counter, FAGpu_SharedType:$scratch);
   let results = (outs Index:$result);
   let assemblyFormat = "$counter `via` $scratch attr-dict `:` type($counter) `,` type($scratch)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -269,6 +271,7 @@ def FAGpu_WaitOp : FAGpu_Op<"wait", [
   }];
   let arguments = (ins I64Attr:$pending);
   let assemblyFormat = "$pending attr-dict";
+  let hasVerifier = 1;
 }
 
 def FAGpu_BarrierOp : FAGpu_Op<"barrier", [
@@ -295,6 +298,7 @@ def FAGpu_WaitTurnOp : FAGpu_Op<"wait_turn", [
   }];
   let arguments = (ins Index:$turn, AnyMemRef:$tickets, Variadic<Index>:$indices);
   let assemblyFormat = "$turn `at` $tickets `[` $indices `]` attr-dict `:` type($tickets)";
+  let hasVerifier = 1;
 }
 
 def FAGpu_EndTurnOp : FAGpu_Op<"end_turn", [
@@ -307,6 +311,7 @@ def FAGpu_EndTurnOp : FAGpu_Op<"end_turn", [
   }];
   let arguments = (ins AnyMemRef:$tickets, Variadic<Index>:$indices);
   let assemblyFormat = "`at` $tickets `[` $indices `]` attr-dict `:` type($tickets)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

@@ -26,6 +26,12 @@ struct PartitionPass : public fathom::impl::PartitionPassBase<PartitionPass> {
   using PartitionPassBase::PartitionPassBase;
 
   void runOnOperation() override {
+    if (!part.empty() && part != "forward" && part != "backward") {
+      emitError(getOperation().getLoc(),
+                "expected option part to be one of [forward, backward], got '")
+          << part << "'";
+      return signalPassFailure();
+    }
     for (auto func :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       auto ends = llvm::to_vector(func.getOps<ForwardEndOp>());

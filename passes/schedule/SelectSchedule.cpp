@@ -39,14 +39,12 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
   if (!dtype.isBF16() && !dtype.isF16())
     // Products are done entry by entry, from shared memory.
     m = n = headDim <= 64 ? 64 : headDim <= 256 && !dtype.isF64() ? 32 : 16;
+  else if (headDim > 128)
+    m = n = headDim <= 256 ? 64 : 32;
   else if (forward)
-    m = headDim <= 128   ? 128
-        : headDim <= 256 ? 64
-                         : 32,
-    n = headDim <= 64    ? 128
-        : headDim <= 256 ? 64
-                         : 32;
+    m = 128, n = 64;
   else
+<<<<<<< HEAD
     m = headDim <= 64    ? 128
         : headDim <= 256 ? 64
                          : 32,
@@ -55,6 +53,9 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
                          : 32;
   if (forward && rows > 0 && rows <= 32)
     m = std::min<int64_t>(m, rows <= 16 ? 16 : 32);
+=======
+    m = headDim <= 64 ? 128 : 64, n = 128;
+>>>>>>> main
   return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
                            /*kvSplits=*/1,
                            /*deterministic=*/false, "default");
@@ -66,6 +67,12 @@ struct SelectSchedulePass
 
   void runOnOperation() override {
     MLIRContext *ctx = &getContext();
+    if (!part.empty() && part != "forward" && part != "backward") {
+      emitError(getOperation().getLoc(),
+                "expected option part to be one of [forward, backward], got '")
+          << part << "'";
+      return signalPassFailure();
+    }
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       auto ops = func.getOps<AttentionOp>();
       if (ops.empty())

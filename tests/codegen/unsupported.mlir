@@ -1,19 +1,8 @@
 // What cannot be printed, with the kernel, the op and the way out.
 // RUN: split-file %s %t
-// RUN: not fa-opt %t/warps.mlir --emit=cuda --target=sm_80 2>&1 | FileCheck %s --check-prefix=WARPS
 // RUN: not fa-opt %t/convert.mlir --emit=cuda --target=sm_80 2>&1 | FileCheck %s --check-prefix=CONVERT
-// RUN: not fa-opt %t/pitch.mlir --emit=cuda --target=sm_80 2>&1 | FileCheck %s --check-prefix=PITCH
 // RUN: not fa-opt %t/host.mlir --emit=cuda --target=sm_80 2>&1 | FileCheck %s --check-prefix=HOST
 
-//--- warps.mlir
-// WARPS: fa-opt: kernel @k: fa.reduce: expected no warps along dim 0
-#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 2:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
-#col = #fa_gpu.layout<registers = [2:0:1, 2:0:8], lanes = [4:0:2, 8:r], warps = [4:r]>
-fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
-  %zero = arith.constant dense<0.0> : tensor<64x16xf32, #acc>
-  %s = fa.reduce add %zero dim 0 : tensor<64x16xf32, #acc> -> tensor<16xf32, #col>
-  fa_gpu.return
-}
 //--- convert.mlir
 // CONVERT: fa-opt: kernel @k: fa_gpu.convert: expected the tile's own layout, since fa-gpu-lower-converts goes first
 #a = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 2:1:8], lanes = [4:1:2, 8:0:1], warps = []>
@@ -21,15 +10,6 @@ fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
 fa_gpu.kernel @k(%n: index) num_warps(1) min_blocks(1) alignments([0]) {
   %zero = arith.constant dense<0.0> : tensor<16x16xf32, #a>
   %s = fa_gpu.convert %zero : tensor<16x16xf32, #a> -> tensor<16x16xf32, #b>
-  fa_gpu.return
-}
-//--- pitch.mlir
-// PITCH: fa-opt: kernel @k: fa_gpu.mma: expected a pitch that is a multiple of 8 entries
-#a = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 2:1:8], lanes = [4:1:2, 8:0:1], warps = []>
-fa_gpu.kernel @k(%n: index) num_warps(1) min_blocks(1) alignments([0]) {
-  %zero = arith.constant dense<0.0> : tensor<16x16xf32, #a>
-  %x = fa_gpu.alloc : !fa_gpu.shared<16x16xbf16, pitch = 20>
-  %s = fa_gpu.mma %x, %x, %zero : !fa_gpu.shared<16x16xbf16, pitch = 20>, !fa_gpu.shared<16x16xbf16, pitch = 20>, tensor<16x16xf32, #a>
   fa_gpu.return
 }
 //--- host.mlir

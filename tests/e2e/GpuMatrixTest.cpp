@@ -80,12 +80,14 @@ bool fits(const Choice &c) {
 }
 
 bool isAllowed(const Choice &c) {
+  if (fullRun())
+    return fits(c);
   auto [d, dv] = kHeadDims[c[2]];
   const Tiling &t = kTilings[c[4]];
   // What takes the emulator long.
   if (d > 128 && (t.m == 0 || t.m * t.n > 1024 || kVariants[c[0]] == "gqa_8"))
     return false;
-  if (d > 80 && t.m == 0)
+  if (d > 80 && t.m == 0 && byteSize(kTypes[c[1]]) > 2)
     return false;
   return fits(c);
 }
@@ -129,7 +131,9 @@ std::vector<Choice> pairwise(size_t count, llvm::ArrayRef<Choice> fixed = {}) {
 std::vector<Choice> selection() {
   // Plain and causal attention as most use it come first.
   std::vector<Choice> all = {{0, 0, 2, 0, 5, 0, 1, 0},
-                             {1, 0, 6, 0, 0, 0, 1, 0}};
+                             {1, 0, 6, 0, 5, 0, 1, 0},
+                             {1, 0, 8, 0, 5, 0, 1, 0},
+                             {3, 0, 5, 0, 5, 0, 0, 0}};
   std::vector<Choice> fixed;
   if (fullRun())
     for (int v = 0; v < kCounts[0]; ++v)
@@ -137,7 +141,9 @@ std::vector<Choice> selection() {
         for (int d = 0; d < kCounts[2]; ++d)
           if (Choice c = {v, t, d}; fits(c))
             fixed.push_back(c);
-  llvm::append_range(all, pairwise(fullRun() ? fixed.size() : 58, fixed));
+  for (const Choice &c : pairwise(fullRun() ? fixed.size() : 58, fixed))
+    if (!llvm::is_contained(all, c))
+      all.push_back(c);
   return all;
 }
 

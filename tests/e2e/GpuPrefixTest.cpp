@@ -131,6 +131,36 @@ std::string printed(const World &w, PipelineOptions p, const char *part) {
   return text;
 }
 
+TEST(GpuPrefix, EveryMapPassChangesAtLeastThreeVariants) {
+  std::map<std::string, std::string> changed;
+  std::map<std::string, int> count;
+  for (Spec spec : standardSpecs()) {
+    if (spec.dtype == DType::f32 && spec.d % 8 == 0)
+      spec.dtype = DType::bf16;
+    World w(spec);
+    PipelineOptions all = gpuOptions(w, "sm_90", 64, 64);
+    all.aligned = spec.d % 8 == 0 && spec.dv % 8 == 0;
+    std::string expected =
+        printed(w, all, "forward") + printed(w, all, "backward");
+    for (const PipelineStep &s : pipelineSteps()) {
+      if (s.target != "gpu" || s.required)
+        continue;
+      PipelineOptions p = all;
+      p.skip = {s.pass.str()};
+      if (printed(w, p, "forward") + printed(w, p, "backward") == expected)
+        continue;
+      changed[s.pass.str()] += " " + spec.name;
+      ++count[s.pass.str()];
+    }
+  }
+  for (const PipelineStep &s : pipelineSteps())
+    if (s.target == "gpu" && !s.required) {
+      std::printf("%-30s changed%s\n", s.pass.str().c_str(),
+                  changed[s.pass.str()].c_str());
+      EXPECT_GE(count[s.pass.str()], 3) << s.pass.str();
+    }
+}
+
 TEST(GpuPrefix, StrippingBetweenMapPassesChangesNothing) {
   std::string last = pipelineSteps().back().pass.str();
   for (const Spec &spec : specs()) {

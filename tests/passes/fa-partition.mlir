@@ -1,5 +1,18 @@
 // RUN: fa-opt %s --fa-partition --split-input-file | FileCheck %s
 // RUN: fa-opt %s --fa-partition --split-input-file --remarks-filter=.* --remark-format=emitRemark 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: fa-opt %s --fa-partition=part=forward --split-input-file | FileCheck %s --check-prefix=FORWARD
+// RUN: fa-opt %s --fa-partition=part=backward --split-input-file | FileCheck %s --check-prefix=BACKWARD
+// RUN: not fa-opt %s --fa-partition=part=both --split-input-file 2>&1 | FileCheck %s --check-prefix=BAD
+// BAD: error: expected option part to be one of [forward, backward], got 'both'
+
+// One side alone.
+// FORWARD-NOT: @f.bwd
+// FORWARD: func.func @f.fwd
+// FORWARD: func.func @f.saved
+// FORWARD-NOT: @f.bwd
+// BACKWARD-NOT: @f.fwd
+// BACKWARD: func.func @f.bwd
+// BACKWARD-NOT: func.func @f.{{fwd|saved}}
 
 // The forward makes y from x and keeps t; the backward reads t. Nest "pre"
 // stands before the end of the forward, but only the backward needs it.

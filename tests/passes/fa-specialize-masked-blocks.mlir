@@ -3,6 +3,23 @@
 
 // RUN: fa-opt %s --split-input-file --fa-specialize-masked-blocks | FileCheck %s
 // RUN: fa-opt %s --split-input-file --fa-specialize-masked-blocks --remarks-filter=.* --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: fa-opt %s --split-input-file --fa-specialize-masked-blocks=selects-only=true | FileCheck %s --check-prefix=SELECTS
+
+// With `selects-only` a block stands once: no factor of a product is loaded in
+// two places. The mask is made where it is needed.
+// SELECTS-LABEL: func.func @causal
+// SELECTS: scf.for
+// SELECTS: %[[S:.*]] = fa.load
+// SELECTS: %[[V:.*]] = fa.load
+// SELECTS: %[[X:.*]] = scf.if %{{.*}} -> (tensor<8x4xf32>) {
+// SELECTS-NEXT: scf.yield %[[S]]
+// SELECTS-NEXT: } else {
+// SELECTS: arith.cmpi
+// SELECTS: %[[M:.*]] = arith.select %{{.*}}, %[[S]], %{{.*}}
+// SELECTS-NEXT: scf.yield %[[M]]
+// SELECTS: fa.dot %[[X]], %[[V]]
+// SELECTS-NOT: fa.dot
+// SELECTS: func.func
 
 // A loop. The last row and key of the tile must exist, and the last key must be
 // visible to the first row.

@@ -34,6 +34,16 @@ def includes_point_one_way(root):
         yield from grep(root, files(root, folder), rf'^\s*#?include\s*"(?:{later})/')
 
 
+def nests_know_no_target(root):
+    # What stands before the map stage, and one target beside the other.
+    paths = files(root, *(f"dialect/{d}" for d in ("variant", "nest", "schedule")),
+                  *(f"passes/{p}" for p in ("variant", "schedule", "nest")))
+    yield from grep(root, paths, r'#include "(?:dialect/gpu|passes/map)/')
+    yield from grep(root, files(root, "codegen/cpu"), r'#include "codegen/(?:cuda|device)/')
+    yield from grep(root, files(root, "codegen/cuda"), r'#include "codegen/cpu/')
+    yield from grep(root, [root / f"codegen/device/{h}.h" for h in ("device", "portable")], r"#\s*include")
+
+
 def codegen_knows_no_attention(root):
     # Whole words and camelCase parts: "else" and "false" are fine.
     words = r"(?i:softmax|attention)|(?<![A-Za-z])(?:lse|LSE|d[qQ]|DQ)(?![a-z])|[a-z](?:Lse|LSE|D[qQ])(?![a-z])"
@@ -43,6 +53,7 @@ def codegen_knows_no_attention(root):
 
 def every_pass_is_documented_and_tested(root):
     text = (root / "passes/Passes.td").read_text()
+    order = (root / "passes/Pipeline.cpp").read_text()
     for body in re.split(r"^def ", text, flags=re.M)[1:]:
         match = re.match(r"\w+\s*:\s*\w*Pass<\s*\"([^\"]+)\"", body)
         if not match:
@@ -50,6 +61,8 @@ def every_pass_is_documented_and_tested(root):
         name = match[1]
         if not (root / f"tests/passes/{name}.mlir").exists():
             yield f"passes/Passes.td:1: {name} has no tests/passes/{name}.mlir"
+        if not name.startswith("fa-test-") and f'"{name}"' not in order:
+            yield f"passes/Passes.td:1: {name} is not in passes/Pipeline.cpp"
         if "let summary" not in body or "let description" not in body:
             yield f"passes/Passes.td:1: {name} has no summary or no description"
 
@@ -92,7 +105,7 @@ def device_functions_are_small(root):
                 start = None
 
 
-RULES = [includes_point_one_way, codegen_knows_no_attention,
+RULES = [includes_point_one_way, nests_know_no_target, codegen_knows_no_attention,
          every_pass_is_documented_and_tested, public_headers_are_clean,
          files_have_banners, no_private_paths, device_functions_are_small]
 

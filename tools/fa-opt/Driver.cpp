@@ -687,6 +687,9 @@ static LogicalResult drive(StringRef input, StringRef output,
         "expected --emit=" + o.emit + " with " +
         (forGpu ? "--target=sm_90 or another GPU" : "a CPU as --target") +
         ", got --target=" + o.target);
+  if (isGpu && o.emit == "cubin" && !gpu.machine)
+    return error("expected --emit=ptx with --target=" + o.target +
+                 ", which has no machine code, got --emit=cubin");
   if (!o.explain.empty() && failed(oneOf(o.explain, {"text", "json"})))
     return failure();
   if (explain && o.emit.getNumOccurrences() && output == "-")
@@ -740,6 +743,7 @@ static LogicalResult drive(StringRef input, StringRef output,
     p.startAfter = "nest";
   bool binary = o.emit == "llvm" || o.emit == "obj" || forGpu;
   p.map |= binary;
+  p.runnable |= binary;
   if ((!passes || binary) && failed(runPipeline(*module, p, dump)))
     return failure();
   return emitModule(*module, output);

@@ -36,10 +36,8 @@ struct GpuFoldDivisions
       return;
     Type element = tileType(div.getResult()).getElementType();
     // Rounding twice would show where the result is not rounded once more.
-    if (!element.isF32() || !llvm::all_of(div->getUsers(), [](Operation *user) {
-          auto narrow = dyn_cast<arith::TruncFOp>(user);
-          return narrow && narrow.getType() != user->getOperand(0).getType();
-        }))
+    if (!element.isF32() ||
+        !llvm::all_of(div->getUsers(), llvm::IsaPred<arith::TruncFOp>))
       return missed(div, kName, "the quotient is not rounded to 16 bits");
     OpBuilder b(broadcast);
     Location loc = div.getLoc();

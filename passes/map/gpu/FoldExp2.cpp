@@ -39,14 +39,19 @@ Value splat(OpBuilder &b, Location loc, Type type, double v) {
   return arith::ConstantOp::create(b, loc, attr);
 }
 
-/// x and c where v is x c with a constant c.
+/// True for factors that may join others without a zero or an infinity.
+bool isModest(double c) {
+  return c == 0 || (std::abs(c) > 1e-18 && std::abs(c) < 1e18);
+}
+
+/// x and c where v is x c with a modest constant c.
 std::pair<Value, double> matchScale(Value v) {
   auto mul = v.getDefiningOp<arith::MulFOp>();
   if (!mul)
     return {};
-  if (auto c = floatConstant(mul.getRhs()))
+  if (auto c = floatConstant(mul.getRhs()); c && isModest(*c))
     return {mul.getLhs(), *c};
-  if (auto c = floatConstant(mul.getLhs()))
+  if (auto c = floatConstant(mul.getLhs()); c && isModest(*c))
     return {mul.getRhs(), *c};
   return {};
 }

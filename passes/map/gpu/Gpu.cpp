@@ -67,6 +67,23 @@ static Value remake(Value v, ThreadLayoutAttr layout) {
   return copy->getResult(0);
 }
 
+ThreadLayoutAttr gpu::wholeLines(ThreadLayoutAttr layout,
+                                 ArrayRef<int64_t> shape, unsigned dim) {
+  auto modes = ThreadLayoutAttr::modes(layout.getWarps());
+  if (llvm::none_of(modes, [&](auto m) { return m.dim == int64_t(dim); }))
+    return layout;
+  MLIRContext *ctx = layout.getContext();
+  int64_t warps = layout.getNumWarps();
+  if (shape.size() == 1)
+    return ThreadLayoutAttr::getLine(ctx, shape[0], warps);
+  int64_t rows = shape[1 - dim], cols = shape[dim];
+  ThreadLayoutAttr l =
+      rows / 16 % warps == 0
+          ? ThreadLayoutAttr::getMma(ctx, rows, cols, warps, 1)
+          : ThreadLayoutAttr::getRows(ctx, rows, cols, 1, warps);
+  return dim == 1 ? l : l.transposed();
+}
+
 Value gpu::inLayout(OpBuilder &b, Value v, ThreadLayoutAttr layout) {
   if (layoutOf(v) == layout)
     return v;
@@ -134,7 +151,6 @@ void gpu::tidy(KernelOp kernel) {
   bool changed = true;
   while (changed) {
     changed = false;
-    SmallVector<Operation *> dead;
     kernel->walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
       if (isa<AllocOp>(op)) {
         SmallVector<Operation *> users;

@@ -24,6 +24,11 @@ ThreadLayoutAttr standardLayout(mlir::MLIRContext *ctx,
                                 llvm::ArrayRef<int64_t> shape,
                                 int64_t numWarps);
 
+/// `layout` if in it no line along `dim` is spread over warps, as reductions
+/// need it, else another one of `shape` where that is so.
+ThreadLayoutAttr wholeLines(ThreadLayoutAttr layout,
+                            llvm::ArrayRef<int64_t> shape, unsigned dim);
+
 /// `v` in `layout`: itself, or computed again there if that is cheap (places,
 /// constants, loads of lines and what follows from them), or converted.
 mlir::Value inLayout(mlir::OpBuilder &b, mlir::Value v,

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialect/gpu/GpuDialect.h"
 #include "passes/Passes.h"
+#include "passes/map/gpu/Gpu.h"
 #include "passes/nest/Tiles.h"
 
 using namespace mlir;
@@ -41,22 +41,15 @@ struct GpuLowerConvertsPass
   }
 
   static void lower(ConvertOp convert) {
-    auto from = cast<RankedTensorType>(convert.getTile().getType());
-    auto to = cast<RankedTensorType>(convert.getType());
+    RankedTensorType from = tileType(convert.getTile()),
+                     to = tileType(convert.getResult());
     if (from != to) {
       TileBuilder b(OpBuilder(convert), convert.getLoc());
       bool flipped = to.getRank() == 2 && runsDown(from, to);
       SmallVector<int64_t> shape(to.getShape());
       if (flipped)
         std::swap(shape[0], shape[1]);
-      SharedType type = SharedType::get(b.getContext(), shape,
-                                        to.getElementType(), shape.back(), 1,
-                                        /*flipped=*/false);
-      // Lines 16 bytes apart in their banks.
-      if (to.getRank() == 2)
-        type = SharedType::get(b.getContext(), shape, to.getElementType(),
-                               shape[1] + 16 / type.getElementBytes(), 1,
-                               /*flipped=*/false);
+      SharedType type = bufferFor(shape, to.getElementType());
       Value buffer = b.make<AllocOp>(type, IntegerAttr());
       if (flipped)
         buffer = b.make<FlipOp>(type.flip(), buffer);

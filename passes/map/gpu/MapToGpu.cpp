@@ -126,8 +126,8 @@ void TileMapper::limitTo(OpBuilder &b, Location loc, ArrayRef<int64_t> sizes,
     if (size == padded(size))
       continue;
     Value first = indices[indices.size() - sizes.size() + d];
-    Value end = arith::AddIOp::create(
-        b, loc, first, arith::ConstantIndexOp::create(b, loc, size));
+    Value end = b.createOrFold<arith::AddIOp>(
+        loc, first, arith::ConstantIndexOp::create(b, loc, size));
     limits[d].set(b.createOrFold<arith::MinSIOp>(loc, limits[d].get(), end));
   }
 }
@@ -210,28 +210,10 @@ LogicalResult TileMapper::mapDot(DotOp op) {
   Value acc = op.getAcc();
   auto result = MmaOp::create(b, op.getLoc(), acc.getType(), a, c, acc);
   op.getResult().replaceAllUsesWith(result.getResult());
-  logical[result.getResult()] = logical[acc];
+  SmallVector<int64_t> sizes = logical[acc]; // a copy: the map may grow
+  logical[result.getResult()] = sizes;
   op.erase();
   return success();
-}
-
-/// `layout` if in it no line along `dim` is spread over warps, else another
-/// one of `shape` where that is so.
-static ThreadLayoutAttr wholeLines(ThreadLayoutAttr layout,
-                                   ArrayRef<int64_t> shape, unsigned dim) {
-  auto modes = ThreadLayoutAttr::modes(layout.getWarps());
-  if (llvm::none_of(modes, [&](auto m) { return m.dim == int64_t(dim); }))
-    return layout;
-  MLIRContext *ctx = layout.getContext();
-  int64_t warps = layout.getNumWarps();
-  if (shape.size() == 1)
-    return ThreadLayoutAttr::getLine(ctx, shape[0], warps);
-  int64_t rows = shape[1 - dim], cols = shape[dim];
-  ThreadLayoutAttr l =
-      rows / 16 % warps == 0
-          ? ThreadLayoutAttr::getMma(ctx, rows, cols, warps, 1)
-          : ThreadLayoutAttr::getRows(ctx, rows, cols, 1, warps);
-  return dim == 1 ? l : l.transposed();
 }
 
 LogicalResult TileMapper::mapReduce(ReduceOp op) {
@@ -277,16 +259,18 @@ LogicalResult TileMapper::map(Operation *op) {
     auto type = mapped(result.getType());
     result.setType(withLayout(type, layoutOf(tile).transposed()));
     logical[result] = sizes;
-    // Products see through it; others get the standard layout.
-    if (llvm::all_of(result.getUsers(), [](Operation *user) {
-          return isa<DotOp, TransposeOp>(user);
-        }))
+    // As factors, products see through it; others get the standard layout.
+    auto seesThrough = [](OpOperand &use) {
+      auto dot = dyn_cast<DotOp>(use.getOwner());
+      return isa<TransposeOp>(use.getOwner()) ||
+             (dot && use.getOperandNumber() < 2);
+    };
+    if (llvm::all_of(result.getUses(), seesThrough))
       return success();
     b.setInsertionPointAfter(op);
     Value s = standard(b, result);
     result.replaceUsesWithIf(s, [&](OpOperand &use) {
-      return use.getOwner() != s.getDefiningOp() &&
-             !isa<DotOp, TransposeOp>(use.getOwner());
+      return use.getOwner() != s.getDefiningOp() && !seesThrough(use);
     });
     logical[s] = sizes;
     return success();
@@ -415,9 +399,10 @@ struct MapToGpu : public fathom::impl::MapToGpuPassBase<MapToGpu> {
   void runOnOperation() override {
     if (numWarps && (numWarps < 0 || numWarps > 32 ||
                      !llvm::isPowerOf2_64(int64_t(numWarps)))) {
-      getOperation().emitError(
-          "expected num-warps of 1, 2, 4, 8, 16 or 32, got ")
-          << numWarps;
+      emitError(getOperation().getLoc(),
+                "expected option num-warps to be one of [1, 2, 4, 8, 16, 32], "
+                "got ")
+          << int64_t(numWarps);
       return signalPassFailure();
     }
     for (auto f :
@@ -437,13 +422,13 @@ struct MapToGpu : public fathom::impl::MapToGpuPassBase<MapToGpu> {
     }
   }
 
-  int64_t alignmentOf(Value buffer);
+  int64_t alignmentOf(Value buffer, NestOp nest);
   LogicalResult outline(func::FuncOp f, NestOp nest, unsigned number);
 };
 
 /// Bytes that the lines of `buffer` start at multiples of, if its last stride
 /// is 1, else 0.
-int64_t MapToGpu::alignmentOf(Value buffer) {
+int64_t MapToGpu::alignmentOf(Value buffer, NestOp nest) {
   auto type = dyn_cast<MemRefType>(buffer.getType());
   if (!type || type.getRank() == 0)
     return 0;
@@ -461,7 +446,14 @@ int64_t MapToGpu::alignmentOf(Value buffer) {
         return a;
     return bytes;
   }
-  return aligned && !ShapedType::isDynamic(last) ? 16 : 0;
+  // What is read entry by entry may lie as it likes.
+  bool tiles = llvm::none_of(buffer.getUsers(), [&](Operation *user) {
+    return nest->isProperAncestor(user) &&
+           !isa<LoadOp, StoreOp, AccumulateOp, memref::DimOp>(user);
+  });
+  return aligned && tiles && type.getRank() > 1 && !ShapedType::isDynamic(last)
+             ? 16
+             : 0;
 }
 
 /// A location with the name that a kernel's parameter for `v` gets, if any.
@@ -541,7 +533,7 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   SmallVector<int64_t> alignments;
   for (Value v : passed) {
     types.push_back(v.getType());
-    alignments.push_back(alignmentOf(v));
+    alignments.push_back(alignmentOf(v, nest));
   }
   std::string name =
       (f.getName() + "." + nest.getLabel().value_or("nest") + Twine(number))
@@ -562,23 +554,30 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
     b.clone(*c, map);
   for (auto [v, arg] : llvm::zip_equal(passed, body->getArguments()))
     map.map(v, arg);
-  // The last dim runs fastest.
-  Value rest;
+  // The last dim runs fastest. A grid has less than 2^31 CTAs, so that counts
+  // and numbers divide as 32-bit integers, several times faster.
+  auto narrow = [&](Value v) -> Value {
+    return arith::IndexCastOp::create(b, b.getI32Type(), v);
+  };
+  Value cta;
   if (ordered) {
     auto scratch = AllocOp::create(
         b, SharedType::get(b.getContext(), {1}, b.getI32Type(), 1, 1, false),
         IntegerAttr());
-    rest = ClaimOp::create(b, b.getIndexType(), map.lookup(counter), scratch);
+    cta = ClaimOp::create(b, b.getIndexType(), map.lookup(counter), scratch);
   } else {
-    rest = BlockIdOp::create(b, b.getIndexType());
+    cta = BlockIdOp::create(b, b.getIndexType());
   }
+  Value rest = numParallel > 1 ? narrow(cta) : Value();
   for (unsigned d = numParallel; d-- > 0;) {
     Value i = rest;
     if (d > 0) {
-      Value n = map.lookup(counts[d]);
+      Value n = narrow(map.lookup(counts[d]));
       i = arith::RemUIOp::create(b, rest, n);
       rest = arith::DivUIOp::create(b, rest, n);
     }
+    i = i ? arith::IndexCastOp::create(b, b.getIndexType(), i).getResult()
+          : cta;
     if (nest.getSteps()[d] != 1)
       i = arith::MulIOp::create(b, i, constant(b, nest.getSteps()[d]));
     nest.getIv(d).replaceAllUsesWith(i);

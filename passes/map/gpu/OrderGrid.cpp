@@ -47,9 +47,12 @@ std::optional<int> slope(Value v, Value with) {
     return *a ? *a : -*b;
   }
   if (isa<arith::MulIOp, arith::DivUIOp, arith::DivSIOp>(op)) {
-    auto c = getConstantIntValue(OpFoldResult(op->getOperand(1)));
+    auto c = getConstantIntValue(op->getOperand(1));
     if (c && *c > 0)
       return of(0);
+    c = getConstantIntValue(op->getOperand(0));
+    if (isa<arith::MulIOp>(op) && c && *c > 0)
+      return of(1);
   }
   return {};
 }
@@ -61,13 +64,24 @@ struct GpuOrderGrid : public fathom::impl::GpuOrderGridPassBase<GpuOrderGrid> {
   }
 
   void run(KernelOp kernel) {
-    // The part of the CTA's number that runs fastest.
-    arith::RemUIOp item;
+    // The part of the CTA's number that runs fastest, and how many there are;
+    // both may be divided as narrower integers.
+    auto wide = [](Value v) {
+      auto cast = v.getDefiningOp<arith::IndexCastOp>();
+      return cast ? cast.getIn() : v;
+    };
+    Value item, count;
     kernel.walk([&](arith::RemUIOp rem) {
-      if (rem.getLhs().getDefiningOp<BlockIdOp>())
-        item = rem;
+      if (!wide(rem.getLhs()).getDefiningOp<BlockIdOp>())
+        return;
+      item = rem;
+      count = wide(rem.getRhs());
+      if (!item.getType().isIndex())
+        item = rem->hasOneUse()
+                   ? (*rem->user_begin())->getResult(0)
+                   : Value();
     });
-    if (!item)
+    if (!item || !item.getType().isIndex() || !count.getType().isIndex())
       return missed(kernel, kName,
                     "no part of the CTA's number may be counted backwards");
     // Loops that grow with it.
@@ -85,12 +99,12 @@ struct GpuOrderGrid : public fathom::impl::GpuOrderGridPassBase<GpuOrderGrid> {
     if (!longer)
       return missed(kernel, kName, "all CTAs loop equally long");
     OpBuilder b(kernel.getContext());
-    b.setInsertionPointAfter(item);
+    b.setInsertionPointAfterValue(item);
     Location loc = item.getLoc();
     auto last = arith::SubIOp::create(
-        b, loc, item.getRhs(), arith::ConstantIndexOp::create(b, loc, 1));
+        b, loc, count, arith::ConstantIndexOp::create(b, loc, 1));
     auto turned = arith::SubIOp::create(b, loc, last, item);
-    item.getResult().replaceAllUsesExcept(turned, turned);
+    item.replaceAllUsesExcept(turned, turned);
     passed(kernel, kName, "the longest loops start first");
   }
 };

@@ -136,24 +136,24 @@ struct GpuOrderProducts
   static bool delay(MmaOp mma, MmaOp to) {
     if (mma->getNextNode() == to.getOperation())
       return false;
-    SmallVector<Operation *> users; // relabels may go along
-    for (Operation *op = mma->getNextNode(); op != to.getOperation();
-         op = op->getNextNode()) {
-      bool uses = llvm::any_of(op->getOperands(), [&](Value v) {
-        return v.getDefiningOp() == mma.getOperation();
-      });
-      if (uses && isa<TransposeOp>(op))
-        users.push_back(op);
-      else if (uses || disturbs(op, mma))
-        return false;
-    }
-    for (Operation *user : users)
-      for (Operation *u : user->getUsers())
-        if (u->getBlock() == mma->getBlock() && u->isBeforeInBlock(to))
+    // Relabels of the product go along; any other need of it before `to`, also
+    // inside of an op, keeps it where it is.
+    SmallVector<Operation *> moved = {mma};
+    for (unsigned i = 0; i < moved.size(); ++i)
+      for (Operation *user : moved[i]->getUsers()) {
+        Operation *at = mma->getBlock()->findAncestorOpInBlock(*user);
+        if (!at || !at->isBeforeInBlock(to))
+          continue;
+        if (at != user || !isa<TransposeOp>(user))
           return false;
-    mma->moveBefore(to);
-    for (Operation *user : users)
-      user->moveBefore(to);
+        moved.push_back(user);
+      }
+    for (Operation *op = mma->getNextNode(); op != to.getOperation();
+         op = op->getNextNode())
+      if (!llvm::is_contained(moved, op) && disturbs(op, mma))
+        return false;
+    for (Operation *op : moved)
+      op->moveBefore(to);
     return true;
   }
 };

@@ -68,6 +68,17 @@ private:
 
 bool isMatrix(Value v) { return isTile(v) && tileType(v).getRank() == 2; }
 
+/// The tile in whose layout all tiles of `op` are, where it works entry by
+/// entry; else null.
+Value leaderOf(Operation *op) {
+  Value v;
+  if (isElementwise(op) || isa<GatherOp>(op))
+    v = op->getResult(0);
+  else if (auto scatter = dyn_cast<ScatterAddOp>(op))
+    v = scatter.getTile();
+  return v && isMatrix(v) ? v : Value();
+}
+
 /// Tiles that can be made either way at no cost.
 bool isFree(Value v) {
   Operation *op = v.getDefiningOp();
@@ -147,10 +158,10 @@ void Orientation::collect() {
       // The relabeled tile has the other layout of its shape: not flipped if
       // its operand is.
       tie(transpose.getResult(), transpose.getTile(), /*flipped=*/true);
-    } else if (isElementwise(op) && isMatrix(op->getResult(0))) {
+    } else if (Value leader = leaderOf(op)) {
       for (Value v : op->getOperands())
         if (isMatrix(v))
-          tie(v, op->getResult(0));
+          tie(v, leader);
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
       for (auto [init, arg, yielded, result] :
            llvm::zip_equal(loop.getInitArgs(), loop.getRegionIterArgs(),
@@ -207,8 +218,6 @@ double Orientation::cost() {
             second = flip ? mma.getA() : mma.getB();
       int64_t along = alongOf(mma.getResult());
       auto read = [&](Value factor, bool isFirst) {
-        if (!isa<SharedType>(factor.getType()))
-          return;
         bool transposed = flip;
         Value source = sourceOf(factor, transposed);
         bool computed = source && !source.getDefiningOp<LoadOp>();
@@ -348,9 +357,8 @@ bool Orientation::apply() {
       if (!isFlipped(mma.getResult()))
         return;
       auto flip = [&](Value v) -> Value {
-        if (auto shared = dyn_cast<SharedType>(v.getType()))
-          return b.createOrFold<FlipOp>(loc, shared.flip(), v);
-        return {};
+        auto shared = cast<SharedType>(v.getType());
+        return b.createOrFold<FlipOp>(loc, shared.flip(), v);
       };
       Value acc = mma.getAcc();
       SmallVector<int64_t> shape(llvm::reverse(tileType(acc).getShape()));
@@ -364,8 +372,12 @@ bool Orientation::apply() {
       op->erase();
     } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
       Value tile = reduce.getTile();
-      if (!isTile(reduce.getResult()) || !isMatrix(tile))
+      if (!isMatrix(tile))
         return;
+      tile = inLayout(b, tile,
+                      wholeLines(layoutOf(tile), tileType(tile).getShape(),
+                                 reduce.getDim()));
+      reduce.getTileMutable().set(tile);
       auto want = layoutOf(tile).sliced(reduce.getDim());
       Value result = reduce.getResult();
       if (layoutOf(result) == want)
@@ -407,14 +419,14 @@ bool Orientation::apply() {
       }
     }
   });
-  // Operands of elementwise ops and carried values that could be made either
+  // Operands of ops that work entry by entry and carried values that could be made either
   // way.
   kernel.walk([&](Operation *op) {
     OpBuilder b(op);
-    if (isElementwise(op) && isMatrix(op->getResult(0))) {
+    if (Value leader = leaderOf(op)) {
       for (OpOperand &use : op->getOpOperands())
         if (isMatrix(use.get()))
-          use.set(inLayout(b, use.get(), layoutOf(op->getResult(0))));
+          use.set(inLayout(b, use.get(), layoutOf(leader)));
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
       for (auto [init, arg] :
            llvm::zip_equal(loop.getInitArgsMutable(), loop.getRegionIterArgs()))
@@ -444,6 +456,16 @@ struct GpuOrientTiles
     : public fathom::impl::GpuOrientTilesPassBase<GpuOrientTiles> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
+      bool fragments = kernel
+                           .walk([](MmaOp mma) {
+                             return isTile(mma.getA()) ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
+                           })
+                           .wasInterrupted();
+      if (fragments) {
+        missed(kernel, kName, "a factor is in registers already");
+        continue;
+      }
       Orientation orientation(kernel);
       orientation.choose();
       if (orientation.apply())

@@ -28,6 +28,12 @@ struct GpuPipelineLoadsPass
   using GpuPipelineLoadsPassBase::GpuPipelineLoadsPassBase;
 
   void runOnOperation() override {
+    if (stages < 1 || stages > 8) {
+      emitError(getOperation().getLoc(),
+                "expected option stages from 1 to 8, got ")
+          << int64_t(stages);
+      return signalPassFailure();
+    }
     SmallVector<scf::ForOp> loops;
     SmallVector<WaitOp> waits;
     getOperation()->walk([&](KernelOp kernel) {
