@@ -31,8 +31,8 @@ ScheduleAttr cpuSchedule(MLIRContext *ctx, int64_t headDim) {
 
 /// Tiles whose accumulators fill the registers of a CTA and whose operands fit
 /// its shared memory twice. The forward carries O, block_m rows of it; the
-/// backward dK and dV, block_n rows.
-/// Of `rows` query rows at most (0: unknown), few are a tile of the forward.
+/// backward dK and dV, block_n rows. `rows` of Q are expected (0: unknown): a few
+/// are one tile of the forward.
 ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
                          bool forward, int64_t rows) {
   int64_t m, n;
@@ -44,18 +44,9 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
   else if (forward)
     m = 128, n = 64;
   else
-<<<<<<< HEAD
-    m = headDim <= 64    ? 128
-        : headDim <= 256 ? 64
-                         : 32,
-    n = headDim <= 128   ? 128
-        : headDim <= 256 ? 64
-                         : 32;
+    m = headDim <= 64 ? 128 : 64, n = 128;
   if (forward && rows > 0 && rows <= 32)
     m = std::min<int64_t>(m, rows <= 16 ? 16 : 32);
-=======
-    m = headDim <= 64 ? 128 : 64, n = 128;
->>>>>>> main
   return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
                            /*kvSplits=*/1,
                            /*deterministic=*/false, "default");
@@ -89,7 +80,8 @@ struct SelectSchedulePass
             return signalPassFailure();
           func->setAttr(kScheduleAttr, kept);
         }
-        if (blockM || blockN || !pPolicy.empty() || !dqPolicy.empty())
+        if (blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() ||
+            kvSplits != 1)
           func.emitWarning(
               "the schedule in the text stands; the options for tiles and "
               "policies are ignored");
