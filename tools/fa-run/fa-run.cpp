@@ -282,6 +282,12 @@ public:
       if (!compiled)
         return fail(compiled.status());
       executable = *compiled;
+      if (backward() && !device.isHost() && !executable->isJoint()) {
+        auto piece = instance->backward(there, results());
+        if (!piece)
+          return fail(piece.status());
+        warn(**piece);
+      }
       double seconds = since(start);
       KernelCache::Stats stats = KernelCache::global().stats();
       fmt::print("{} in {:.0f} ms\n",
