@@ -3,6 +3,7 @@
 
 // REMARK: [Passed] {{.*}}"the longest loops start first"
 // REMARK: [Passed] {{.*}}"the longest loops start first"
+// REMARK: [Passed] {{.*}}"the longest loops start first"
 // REMARK: [Missed] {{.*}}"the longest loops come first already"
 // REMARK: [Missed] {{.*}}"all CTAs loop equally long"
 // REMARK: [Missed] {{.*}}"no telling how long the loops are"
@@ -44,6 +45,26 @@ fa_gpu.kernel @permuted(%count: index, %n: index) num_warps(4) min_blocks(1) ali
   %start = arith.subi %n, %row : index
   %from = arith.maxsi %c0, %start : index
   scf.for %j = %from to %n step %c64 {
+  }
+  fa_gpu.return
+}
+
+// Divided in 32 bits.
+// CHECK-LABEL: fa_gpu.kernel @narrow
+// CHECK: %[[I:.*]] = arith.index_cast %{{.*}} : i32 to index
+// CHECK: %[[LAST:.*]] = arith.subi %arg0, %c1
+// CHECK: %[[R:.*]] = arith.subi %[[LAST]], %[[I]]
+// CHECK: arith.muli %[[R]], %c64
+fa_gpu.kernel @narrow(%count: index, %n: index) num_warps(4) min_blocks(1) alignments([0, 0]) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %b = fa_gpu.block_id
+  %b32 = arith.index_cast %b : index to i32
+  %count32 = arith.index_cast %count : index to i32
+  %i32 = arith.remui %b32, %count32 : i32
+  %i = arith.index_cast %i32 : i32 to index
+  %row = arith.muli %i, %c64 : index
+  scf.for %j = %c0 to %row step %c64 {
   }
   fa_gpu.return
 }

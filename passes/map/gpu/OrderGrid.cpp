@@ -77,9 +77,7 @@ struct GpuOrderGrid : public fathom::impl::GpuOrderGridPassBase<GpuOrderGrid> {
       item = rem;
       count = wide(rem.getRhs());
       if (!item.getType().isIndex())
-        item = rem->hasOneUse()
-                   ? (*rem->user_begin())->getResult(0)
-                   : Value();
+        item = rem->hasOneUse() ? (*rem->user_begin())->getResult(0) : Value();
     });
     if (!item || !item.getType().isIndex() || !count.getType().isIndex())
       return missed(kernel, kName,

@@ -137,10 +137,10 @@ struct GpuPeelMasks : public fathom::impl::GpuPeelMasksPassBase<GpuPeelMasks> {
       if (!cmp)
         return missed(loop, kName, "a test is no comparison");
       auto p = cmp.getPredicate();
-      bool swapped = p == arith::CmpIPredicate::slt ||
-                     p == arith::CmpIPredicate::sle,
-           equal = p == arith::CmpIPredicate::sge ||
-                   p == arith::CmpIPredicate::sle;
+      bool swapped =
+               p == arith::CmpIPredicate::slt || p == arith::CmpIPredicate::sle,
+           equal =
+               p == arith::CmpIPredicate::sge || p == arith::CmpIPredicate::sle;
       if (!swapped && !equal && p != arith::CmpIPredicate::sgt)
         return missed(loop, kName, "a test is no comparison of order");
       Value greater = cmp.getLhs(), less = cmp.getRhs();
@@ -193,9 +193,8 @@ struct GpuPeelMasks : public fathom::impl::GpuPeelMasksPassBase<GpuPeelMasks> {
       part.getUpperBoundMutable().set(to);
       part.getInitArgsMutable().assign(carried);
       if (!masked) {
-        Value test = map.lookup(condition);
-        for (auto branch :
-             llvm::make_early_inc_range(part.getOps<scf::IfOp>()))
+        Value test = map.lookupOrDefault(condition);
+        for (auto branch : llvm::make_early_inc_range(part.getOps<scf::IfOp>()))
           if (branch.getCondition() == test)
             takeThen(branch);
       }
