@@ -388,7 +388,7 @@ def SplitKeysPass : Pass<"fa-split-keys", "::mlir::ModuleOp"> {
       store %r#0 to ACC[%s, ..], %r#1 to M[%s, ..], %r#2 to L[%s, ..]
     }
     fa.nest "output" parallel(%b, %h, %i) {
-      %r:3 = scf.for %s = 0 to 8 iter_args(%acc, %m, %l) {
+      %r:3 = scf.for %s = 0 to 8 iter_args(%acc, %m, %l) {   // some parts at a time
         %m1 = max(%m, M[%s, ..]); %a = exp(%m - %m1); %c = exp(M[%s, ..] - %m1)
         %acc * %a + ACC[%s, ..] * %c, %m1, %l * %a + L[%s, ..] * %c
       }

@@ -262,6 +262,22 @@ struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
     return parts;
   }
 
+  /// What `a` and `b`, the carried values of two parts, are together.
+  static SmallVector<Value> emitMerge(TileBuilder &m, const Running &r,
+                                      ArrayRef<Value> a, ArrayRef<Value> b) {
+    SmallVector<Value> both(3);
+    both[r.max] = m.make<arith::MaxNumFOp>(a[r.max], b[r.max]);
+    Value scaleA = emitRescale(m, a[r.max], both[r.max]);
+    Value scaleB = emitRescale(m, b[r.max], both[r.max]);
+    for (unsigned i : {r.sum, r.acc}) {
+      auto type = cast<RankedTensorType>(a[i].getType());
+      both[i] = m.make<arith::AddFOp>(
+          m.make<arith::MulFOp>(a[i], m.broadcast(scaleA, 0, type)),
+          m.make<arith::MulFOp>(b[i], m.broadcast(scaleB, 0, type)));
+    }
+    return both;
+  }
+
   void split(Running &r, int64_t splits) {
     NestOp nest = r.nest;
     scf::ForOp loop = r.loop;
@@ -303,25 +319,28 @@ struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
     for (auto [p, v] : llvm::zip(parts, part.getResults()))
       t.store(v, p.buffer, p.at(t, s, first, numDims), p.limits);
 
-    // The nest from its loop on, which merges the parts in order.
+    // The nest from its loop on, which merges the parts in order: some at a
+    // time, so that they are read at the same time, but few enough to hold.
+    int64_t entries = cast<RankedTensorType>(loop.getResult(r.acc).getType())
+                          .getNumElements();
+    int64_t atOnce = 4;
+    while (splits % atOnce || (atOnce > 1 && atOnce * entries > 8192))
+      atOnce /= 2;
     TileBuilder m(OpBuilder(loop), loop.getLoc());
     auto merged = m.loop(
-        m.index(splits), 1, loop.getInitArgs(),
-        [&](Value s, ValueRange old) -> SmallVector<Value> {
-          SmallVector<Value> fresh, next(3);
-          for (Parts &p : parts)
-            fresh.push_back(
-                m.load(p.buffer, p.at(m, s, nest, numDims), p.limits, p.shape));
-          next[r.max] = m.make<arith::MaxNumFOp>(old[r.max], fresh[r.max]);
-          Value a = emitRescale(m, old[r.max], next[r.max]);
-          Value c = emitRescale(m, fresh[r.max], next[r.max]);
-          for (unsigned i : {r.sum, r.acc}) {
-            auto type = cast<RankedTensorType>(old[i].getType());
-            next[i] = m.make<arith::AddFOp>(
-                m.make<arith::MulFOp>(old[i], m.broadcast(a, 0, type)),
-                m.make<arith::MulFOp>(fresh[i], m.broadcast(c, 0, type)));
+        m.index(splits), atOnce, loop.getInitArgs(),
+        [&](Value s, ValueRange carried) -> SmallVector<Value> {
+          SmallVector<SmallVector<Value>> fresh(atOnce);
+          for (auto [u, tiles] : llvm::enumerate(fresh)) {
+            Value part = m.add(s, m.index(u));
+            for (Parts &p : parts)
+              tiles.push_back(m.load(p.buffer, p.at(m, part, nest, numDims),
+                                     p.limits, p.shape));
           }
-          return next;
+          SmallVector<Value> state(carried);
+          for (SmallVector<Value> &tiles : fresh)
+            state = emitMerge(m, r, state, tiles);
+          return state;
         });
     loop.replaceAllUsesWith(merged.getResults());
     loop.erase();

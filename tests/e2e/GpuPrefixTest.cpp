@@ -92,9 +92,11 @@ TEST(GpuPrefix, FewQueryRowsAndPartsOfTheKeys) {
     const char *variant;
     DType dtype;
     int64_t heads, sq, sk, d, hint, splits; // lengths of 0: as they are
+    int64_t warps = 0;
   };
   for (const Case &c : {Case{"plain", DType::bf16, 2, 1, 300, 64, 16, 1},
                         {"plain", DType::bf16, 2, 1, 300, 64, 16, 4},
+                        {"causal", DType::bf16, 2, 3, 300, 128, 16, 4, 1},
                         {"causal", DType::f16, 2, 5, 200, 128, 16, 8},
                         {"causal", DType::bf16, 4, 30, 130, 40, 32, 2},
                         {"window", DType::bf16, 2, 20, 200, 64, 32, 4},
@@ -117,6 +119,7 @@ TEST(GpuPrefix, FewQueryRowsAndPartsOfTheKeys) {
     p.aligned = true;
     p.seqlenQHint = c.hint;
     p.kvSplits = c.splits;
+    p.numWarps = c.warps;
     EXPECT_EQ(problems(w, p), "")
         << c.variant << ", " << c.sq << " rows, " << c.splits << " parts";
   }
