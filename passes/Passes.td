@@ -190,6 +190,10 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
     Option<"dqPolicy", "dq-policy", "std::string", "",
            "sequential, atomic, ordered, split or two_kernel">,
     Option<"dqSplits", "dq-splits", "int64_t", "4", "parts of the keys for dq = split">,
+    Option<"kvSplits", "kv-splits", "int64_t", "1",
+           "parts of the keys that the forward passes over in parallel">,
+    Option<"seqlenQHint", "seqlen-q-hint", "int64_t", "0",
+           "query rows expected in a sequence, for tiles of few rows on a GPU (0: unknown)">,
     Option<"deterministic", "deterministic", "bool", "false",
            "promise bitwise equal results in every run">,
     Option<"gpu", "gpu", "bool", "false", "defaults for a GPU">,
@@ -362,6 +366,46 @@ def ClassifyMaskPass : Pass<"fa-classify-mask", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def SplitKeysPass : Pass<"fa-split-keys", "::mlir::ModuleOp"> {
+  let summary = "Pass over parts of the keys in parallel and merge them (optional)";
+  let description = [{
+    Reads `kv_splits` of the schedule; 1 changes nothing. For few query rows,
+    where items over batch, heads and query blocks do not fill a GPU.
+
+    Before:
+    ```mlir
+    fa.nest "output" parallel(%b, %h, %i) {
+      %r:3 = scf.for %j = %lo to %hi ... iter_args(%acc, %m, %l) { ... }
+      store %r#0 / %r#2 to O, %r#1 + log %r#2 to L
+    }
+    ```
+    After, for `kv_splits = 8`:
+    ```mlir
+    fa.nest "parts" parallel(%b, %h, %i, %s = 8) {
+      %r:3 = scf.for %j = (part %s of %lo to %hi) ... iter_args(%acc, %m, %l) { ... }
+      store %r#0 to ACC[%s, ..], %r#1 to M[%s, ..], %r#2 to L[%s, ..]
+    }
+    fa.nest "output" parallel(%b, %h, %i) {
+      %r:3 = scf.for %s = 0 to 8 iter_args(%acc, %m, %l) {
+        %m1 = max(%m, M[%s, ..]); %a = exp(%m - %m1); %c = exp(M[%s, ..] - %m1)
+        %acc * %a + ACC[%s, ..] * %c, %m1, %l * %a + L[%s, ..] * %c
+      }
+      store %r#0 / %r#2 to O, %r#1 + log %r#2 to L
+    }
+    ```
+    Proved on the loop: it carries nothing but a maximum m from -inf, a sum l
+    from 0 and an accumulator from 0; what is added is exp(x - m), its row sums
+    and its product with a tile; x and that tile depend on nothing carried; the
+    loop writes no memory. Parts are whole blocks of the loop's bounds, which
+    are those of the tiles that can be visible; a part may be empty.
+    Numerics: sums are rescaled once more for each part, in the accumulation
+    type. The parts follow from `kv_splits` and the lengths alone, and are
+    merged in order, so the result is deterministic.
+  }];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::math::MathDialect", "::mlir::arith::ArithDialect"];
 }
 
 def SpecializeMaskedBlocksPass : Pass<"fa-specialize-masked-blocks", "::mlir::ModuleOp"> {

@@ -23,6 +23,7 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"nest", "fa-fuse-backward-nests", false, ""},
       {"nest", "fa-place-dq-accumulation", false, ""},
       {"nest", "fa-classify-mask", false, ""},
+      {"nest", "fa-split-keys", false, ""},
       {"nest", "fa-specialize-masked-blocks", false, ""},
       {"nest", "fa-count-tiles", false, ""},
       {"nest", "fa-partition", false, ""},
@@ -60,8 +61,10 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
                          o.captureGrads);
   if (pass == "fa-select-schedule") {
     std::string s =
-        llvm::formatv("block-m={0} block-n={1} dq-splits={2} deterministic={3}",
-                      o.blockM, o.blockN, o.dqSplits, o.deterministic);
+        llvm::formatv("block-m={0} block-n={1} dq-splits={2} kv-splits={3} "
+                      "seqlen-q-hint={4} deterministic={5}",
+                      o.blockM, o.blockN, o.dqSplits, o.kvSplits, o.seqlenQHint,
+                      o.deterministic);
     if (!o.pPolicy.empty())
       s += " p-policy=" + o.pPolicy;
     if (!o.dqPolicy.empty())

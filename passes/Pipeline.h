@@ -43,6 +43,8 @@ struct PipelineOptions {
   int64_t blockM = 0, blockN = 0;
   std::string pPolicy, dqPolicy;
   int64_t dqSplits = 4;
+  int64_t kvSplits = 1;    ///< parts of the keys, passed over in parallel
+  int64_t seqlenQHint = 0; ///< GPU: query rows expected; 0: unknown
   bool deterministic = false;
   bool countTiles = false;
   // Which passes run.

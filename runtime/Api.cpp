@@ -223,6 +223,8 @@ static Result<CompileOptions> toCompileOptions(const KernelOptions &o) {
   c.pPolicy = o.pPolicy;
   c.dqPolicy = o.dqPolicy;
   c.dqSplits = o.dqSplits;
+  c.kvSplits = o.kvSplits;
+  c.seqlenQHint = o.seqlenQHint;
   c.deterministic = o.deterministic;
   c.aligned = rowsAreAligned(c.instance);
   return c;
@@ -238,6 +240,15 @@ static Kernel makeKernel(const VariantInfo &variant,
   return Kernel(std::move(kernel));
 }
 
+static Result<Kernel> compileWith(const std::shared_ptr<VariantSource> &source,
+                                  const CompileOptions &options,
+                                  Device device) {
+  auto code = instantiate(source, options, device);
+  if (!code)
+    return code.status();
+  return makeKernel(source->info(), options.instance, *code);
+}
+
 Result<Kernel> Variant::compile(const KernelOptions &o) const {
   auto options = toCompileOptions(o);
   if (!options)
@@ -245,10 +256,7 @@ Result<Kernel> Variant::compile(const KernelOptions &o) const {
   auto device = parseDevice(o.device);
   if (!device)
     return device.status();
-  auto code = instantiate(impl->source, *options, *device);
-  if (!code)
-    return code.status();
-  return makeKernel(impl->source->info(), options->instance, *code);
+  return compileWith(impl->source, *options, *device);
 }
 
 Status Variant::precompile(const KernelOptions &o,
@@ -305,7 +313,12 @@ Result<Kernel> Variant::compileFor(const Inputs &inputs,
   options.headDim = x->q.shape[3];
   options.headDimV = x->v.shape[3];
   options.group = x->group();
-  return compile(options);
+  auto compileOptions = toCompileOptions(options);
+  if (!compileOptions)
+    return compileOptions.status();
+  if (!q->device.isHost())
+    chooseForSizes(*compileOptions, *x);
+  return compileWith(impl->source, *compileOptions, q->device);
 }
 
 //===----------------------------------------------------------------------===//

@@ -205,7 +205,9 @@ static KernelOptions toOptions(const fathom_options *options) {
                            {o.group, &k.group},
                            {o.block_m, &k.blockM},
                            {o.block_n, &k.blockN},
-                           {o.dq_splits, &k.dqSplits}})
+                           {o.dq_splits, &k.dqSplits},
+                           {o.kv_splits, &k.kvSplits},
+                           {o.seqlen_q_hint, &k.seqlenQHint}})
     if (given)
       *to = given;
   k.gradients = !o.forward_only;

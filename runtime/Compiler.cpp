@@ -391,6 +391,16 @@ static Status checkSchedule(const CompileOptions &o) {
   if (o.dqSplits < 1 || o.dqSplits > 64)
     return invalid(
         fmt::format("dq splits: expected 1 to 64, got {}", o.dqSplits));
+  if (o.kvSplits < 0 || o.kvSplits > 64)
+    return invalid(
+        fmt::format("kv splits: expected 1 to 64, or 0 to leave the choice, "
+                    "got {}",
+                    o.kvSplits));
+  if (o.seqlenQHint < 0)
+    return invalid(
+        fmt::format("query rows: expected at least 1, or 0 if they are not "
+                    "known, got {}",
+                    o.seqlenQHint));
   auto dq = symbolizeDQPolicy(o.dqPolicy);
   if (!o.dqPolicy.empty() && !dq)
     return invalid(
@@ -402,6 +412,33 @@ static Status checkSchedule(const CompileOptions &o) {
         "dq policy: expected sequential, ordered, split or two_kernel in a "
         "deterministic schedule, got atomic");
   return {};
+}
+
+void chooseForSizes(CompileOptions &o, const Operands &x) {
+  bool packed = x.cuSeqlensQ.defined();
+  int64_t rows = packed ? x.maxSeqlenQ : x.q.shape[2];
+  if (!o.seqlenQHint)
+    o.seqlenQHint = rows;
+  if (o.kvSplits)
+    return;
+  o.kvSplits = 1;
+  // With few rows, and gradients not asked for: decoding. The number of parts
+  // changes how sums round, so a deterministic schedule does not let it depend
+  // on the batch.
+  if (o.instance.gradients || o.deterministic || rows < 1 || rows > 32)
+    return;
+  int64_t blockM = o.blockM     ? o.blockM
+                   : rows <= 16 ? 16
+                                : 32,
+          blockN = o.blockN ? o.blockN : 64;
+  int64_t batch = packed ? x.cuSeqlensQ.shape[0] - 1 : x.q.shape[0],
+          keys = packed ? x.maxSeqlenK : x.k.shape[2];
+  int64_t items = batch * x.q.shape[1] * divideCeil(rows, blockM);
+  // Two items for each of the processors of a large GPU, and at least four
+  // blocks of keys for each part.
+  int64_t parts = std::min(divideCeil(264, std::max<int64_t>(items, 1)),
+                           divideCeil(divideCeil(keys, blockN), 4));
+  o.kvSplits = llvm::bit_floor(uint64_t(std::clamp<int64_t>(parts, 1, 64)));
 }
 
 Result<std::shared_ptr<const Executable>>
@@ -445,6 +482,10 @@ compile(VariantSource &source, const CompileOptions &options) {
   p.pPolicy = options.pPolicy;
   p.dqPolicy = options.dqPolicy;
   p.dqSplits = options.dqSplits;
+  p.kvSplits = std::max<int64_t>(options.kvSplits, 1);
+  // The schedule tells no more apart than these.
+  int64_t rows = options.seqlenQHint;
+  p.seqlenQHint = !back->gpu || rows > 32 || !rows ? 0 : rows <= 16 ? 16 : 32;
   p.deterministic = options.deterministic;
   p.countTiles = options.countTiles;
   p.skip = options.skipPasses;
@@ -491,6 +532,8 @@ compile(VariantSource &source, const CompileOptions &options) {
         .add("p_policy", p.pPolicy)
         .add("dq_policy", p.dqPolicy)
         .add("dq_splits", std::to_string(p.dqSplits))
+        .add("kv_splits", std::to_string(p.kvSplits))
+        .add("seqlen_q_hint", std::to_string(p.seqlenQHint))
         .add("deterministic", std::to_string(p.deterministic))
         .add("count_tiles", std::to_string(p.countTiles))
         .add("skip", fmt::format("{}", fmt::join(p.skip, ",")))

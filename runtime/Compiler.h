@@ -62,6 +62,11 @@ struct CompileOptions {
   int64_t stages = 2;   ///< GPU: buffers for what loops copy ahead
   std::string pPolicy, dqPolicy;
   int64_t dqSplits = 4;
+  /// Parts of the keys that the forward passes over in parallel; 0: 1, unless
+  /// chooseForSizes() says otherwise.
+  int64_t kvSplits = 0;
+  /// GPU: query rows that a sequence will have; 0: unknown.
+  int64_t seqlenQHint = 0;
   bool deterministic = false;
   /// Parts of the pipeline, for tests and measurements.
   std::vector<std::string> skipPasses;
@@ -69,6 +74,11 @@ struct CompileOptions {
   bool countTiles = false;
   std::vector<std::pair<std::string, std::string>> insertAfter;
 };
+
+/// Chooses what is left open and depends on the sizes of runs: the hint, and
+/// parts of the keys where few query rows leave a GPU idle. Sizes of other runs
+/// may differ; they only run slower.
+void chooseForSizes(CompileOptions &options, const Operands &x);
 
 /// Compiles an instance or a part of it, or takes it from the cache.
 Result<std::shared_ptr<const Executable>>

@@ -218,6 +218,12 @@ struct KernelOptions {
   int64_t blockM = 0, blockN = 0;
   int64_t dqSplits = 4;       ///< parts of the keys where dqPolicy is split
   bool deterministic = false; ///< the same bits in every run, or an error
+  /// Parts of the keys that forward passes over in parallel; for few query rows.
+  /// 0: compileFor() chooses (not if deterministic), else 1.
+  int64_t kvSplits = 0;
+  /// GPU: query rows that a sequence will have, for tiles that fit. 0:
+  /// compileFor() looks, else unknown.
+  int64_t seqlenQHint = 0;
 };
 
 /// The sizes of a run. "packed": the lengths are totals, in `sequences` parts.

@@ -127,6 +127,8 @@ typedef struct fathom_options {
   int32_t forward_only;  ///< no gradients, nothing is saved
   int32_t lse_gradient;  ///< backward takes a gradient of lse too
   int32_t deterministic; ///< the same bits in every run, or an error
+  int64_t kv_splits;     ///< parts of the keys in parallel; 0: 1
+  int64_t seqlen_q_hint; ///< GPU: query rows expected; 0: unknown
 } fathom_options;
 
 /// Compiles for the device, or takes the kernel from the cache. `options` null:

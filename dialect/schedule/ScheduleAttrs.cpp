@@ -22,7 +22,7 @@ FailureOr<E> parseCase(AsmParser &p, std::optional<E> (*symbolize)(StringRef),
 } // namespace
 
 Attribute ScheduleAttr::parse(AsmParser &p, Type) {
-  int64_t blockM = 0, blockN = 0, dqSplits = 4;
+  int64_t blockM = 0, blockN = 0, dqSplits = 4, kvSplits = 1;
   PPolicy pPolicy = PPolicy::recompute;
   DQPolicy dqPolicy = DQPolicy::ordered;
   bool deterministic = false;
@@ -44,6 +44,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
       return sawN = true, p.parseInteger(blockN);
     if (key == "dq_splits")
       return p.parseInteger(dqSplits);
+    if (key == "kv_splits")
+      return p.parseInteger(kvSplits);
     if (key == "origin")
       return p.parseString(&origin);
     if (key == "p") {
@@ -61,8 +63,9 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
         return failure();
       return dqPolicy = *e, success();
     }
-    return p.emitError(loc, "expected one of [block_m, block_n, p, dq, "
-                            "dq_splits, deterministic, origin], got '")
+    return p.emitError(loc,
+                       "expected one of [block_m, block_n, p, dq, "
+                       "dq_splits, kv_splits, deterministic, origin], got '")
            << key << "'";
   };
   if (p.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, field))
@@ -72,8 +75,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
     return {};
   }
   return getChecked([&] { return p.emitError(start); }, p.getContext(), blockM,
-                    blockN, pPolicy, dqPolicy, dqSplits, deterministic,
-                    StringRef(origin));
+                    blockN, pPolicy, dqPolicy, dqSplits, kvSplits,
+                    deterministic, StringRef(origin));
 }
 
 void ScheduleAttr::print(AsmPrinter &p) const {
@@ -82,6 +85,8 @@ void ScheduleAttr::print(AsmPrinter &p) const {
     << ", dq = " << stringifyDQPolicy(getDq());
   if (getDq() == DQPolicy::split)
     p << ", dq_splits = " << getDqSplits();
+  if (getKvSplits() != 1)
+    p << ", kv_splits = " << getKvSplits();
   if (getDeterministic())
     p << ", deterministic";
   p << ", origin = ";
@@ -92,7 +97,8 @@ void ScheduleAttr::print(AsmPrinter &p) const {
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockM, int64_t blockN, PPolicy,
                                    DQPolicy dq, int64_t dqSplits,
-                                   bool deterministic, StringRef) {
+                                   int64_t kvSplits, bool deterministic,
+                                   StringRef) {
   auto legal = [](int64_t b) { return b >= 8 && b <= 512 && b % 8 == 0; };
   if (!legal(blockM))
     return emitError() << "expected block_m to be a multiple of 8 from 8 to "
@@ -104,6 +110,8 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << blockN;
   if (dqSplits < 1 || dqSplits > 64)
     return emitError() << "expected dq_splits from 1 to 64, got " << dqSplits;
+  if (kvSplits < 1 || kvSplits > 64)
+    return emitError() << "expected kv_splits from 1 to 64, got " << kvSplits;
   if (deterministic && dq == DQPolicy::atomic)
     return emitError()
            << "expected dq to be sequential, ordered, split or two_kernel in a "

@@ -30,8 +30,8 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
   let summary = "tile sizes and policies of one instance";
   let description = [{
     `block_m` rows of Q and `block_n` rows of K and V make one tile of S.
-    `dq_splits` is read by `dq = split` only. `origin` says who chose:
-    `text` (it stood in the input), `option`, or `default`.
+    `dq_splits` is read by `dq = split` only. `kv_splits` parts of the keys are
+    passed over in parallel by the forward. `origin` says who chose: `text` (it stood in the input), `option`, or `default`.
 
     `deterministic` promises results that are bitwise the same in every run,
     whatever the number of threads. The verifier holds a function to it: no
@@ -39,7 +39,7 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
 
     ```mlir
     #fa.schedule<block_m = 64, block_n = 64, p = recompute, dq = ordered,
-                 dq_splits = 4, origin = "default">
+                 dq_splits = 4, kv_splits = 8, origin = "default">
     ```
   }];
   let parameters = (ins
@@ -48,6 +48,7 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"::fathom::PPolicy", "::fathom::PPolicy::recompute">:$p,
     DefaultValuedParameter<"::fathom::DQPolicy", "::fathom::DQPolicy::ordered">:$dq,
     DefaultValuedParameter<"int64_t", "4">:$dqSplits,
+    DefaultValuedParameter<"int64_t", "1">:$kvSplits,
     DefaultValuedParameter<"bool", "false">:$deterministic,
     StringRefParameter<"who chose">:$origin);
   let hasCustomAssemblyFormat = 1;

@@ -25,15 +25,16 @@ namespace {
 ScheduleAttr cpuSchedule(MLIRContext *ctx, int64_t headDim) {
   int64_t block = headDim <= 128 ? 64 : 32;
   return ScheduleAttr::get(ctx, block, block, PPolicy::recompute,
-                           DQPolicy::ordered, 4,
+                           DQPolicy::ordered, 4, /*kvSplits=*/1,
                            /*deterministic=*/false, "default");
 }
 
 /// Tiles whose accumulators fill the registers of a CTA and whose operands fit
 /// its shared memory twice. The forward carries O, block_m rows of it; the
-/// backward dK and dV, block_n rows.
+/// backward dK and dV, block_n rows. `rows` of Q are expected (0: unknown): a few
+/// are one tile of the forward.
 ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
-                         bool forward) {
+                         bool forward, int64_t rows) {
   int64_t m, n;
   if (!dtype.isBF16() && !dtype.isF16())
     // Products are done entry by entry, from shared memory.
@@ -44,7 +45,10 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
     m = 128, n = 64;
   else
     m = headDim <= 64 ? 128 : 64, n = 128;
+  if (forward && rows > 0 && rows <= 32)
+    m = std::min<int64_t>(m, rows <= 16 ? 16 : 32);
   return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
+                           /*kvSplits=*/1,
                            /*deterministic=*/false, "default");
 }
 
@@ -70,12 +74,14 @@ struct SelectSchedulePass
           auto kept = ScheduleAttr::getChecked(
               [&] { return func.emitError(); }, ctx, given.getBlockM(),
               given.getBlockN(), given.getP(), given.getDq(),
-              given.getDqSplits(), true, given.getOrigin());
+              given.getDqSplits(), given.getKvSplits(), true,
+              given.getOrigin());
           if (!kept)
             return signalPassFailure();
           func->setAttr(kScheduleAttr, kept);
         }
-        if (blockM || blockN || !pPolicy.empty() || !dqPolicy.empty())
+        if (blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() ||
+            kvSplits != 1)
           func.emitWarning(
               "the schedule in the text stands; the options for tiles and "
               "policies are ignored");
@@ -87,8 +93,9 @@ struct SelectSchedulePass
       // A stored P is of one tiling on both sides.
       bool forward =
           part == "forward" && (pPolicy.empty() || pPolicy == "recompute");
-      ScheduleAttr s = gpu ? gpuSchedule(ctx, dtype, headDim, forward)
-                           : cpuSchedule(ctx, headDim);
+      ScheduleAttr s =
+          gpu ? gpuSchedule(ctx, dtype, headDim, forward, seqlenQHint)
+              : cpuSchedule(ctx, headDim);
       int64_t m = blockM ? (int64_t)blockM : s.getBlockM(),
               n = blockN ? (int64_t)blockN : s.getBlockN();
       PPolicy p = s.getP();
@@ -117,10 +124,11 @@ struct SelectSchedulePass
         dq = *e;
       }
       bool any = blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() ||
-                 dqSplits != 4 || deterministic;
+                 dqSplits != 4 || kvSplits != 1 || deterministic;
       auto chosen = ScheduleAttr::getChecked(
           [&] { return func.emitError(); }, ctx, m, n, p, dq, (int64_t)dqSplits,
-          (bool)deterministic, StringRef(any ? "option" : "default"));
+          (int64_t)kvSplits, (bool)deterministic,
+          StringRef(any ? "option" : "default"));
       if (!chosen)
         return signalPassFailure();
       func->setAttr(kScheduleAttr, chosen);

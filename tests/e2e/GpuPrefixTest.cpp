@@ -87,6 +87,41 @@ TEST(GpuPrefix, EveryPrefixOfTheMapStageEqualsTheOracle) {
   std::printf("count: gpu-prefixes %ld\n", (long)runs);
 }
 
+TEST(GpuPrefix, FewQueryRowsAndPartsOfTheKeys) {
+  struct Case {
+    const char *variant;
+    DType dtype;
+    int64_t heads, sq, sk, d, hint, splits; // lengths of 0: as they are
+  };
+  for (const Case &c : {Case{"plain", DType::bf16, 2, 1, 300, 64, 16, 1},
+                        {"plain", DType::bf16, 2, 1, 300, 64, 16, 4},
+                        {"causal", DType::f16, 2, 5, 200, 128, 16, 8},
+                        {"causal", DType::bf16, 4, 30, 130, 40, 32, 2},
+                        {"window", DType::bf16, 2, 20, 200, 64, 32, 4},
+                        {"document", DType::bf16, 2, 45, 45, 16, 16, 3},
+                        {"packed", DType::f32, 2, 0, 0, 32, 16, 2}}) {
+    Spec s;
+    for (const Spec &standard : standardSpecs())
+      if (standard.name == c.variant)
+        s = standard;
+    ASSERT_EQ(s.name, c.variant);
+    s.dtype = c.dtype;
+    s.heads = c.heads;
+    if (c.sq) {
+      s.sq = c.sq;
+      s.sk = c.sk;
+    }
+    s.d = s.dv = c.d;
+    World w(s);
+    PipelineOptions p = gpuOptions(w, "sm_80", 0, 32);
+    p.aligned = true;
+    p.seqlenQHint = c.hint;
+    p.kvSplits = c.splits;
+    EXPECT_EQ(problems(w, p), "")
+        << c.variant << ", " << c.sq << " rows, " << c.splits << " parts";
+  }
+}
+
 /// The text of all kernels of a part.
 std::string printed(const World &w, PipelineOptions p, const char *part) {
   std::string text, error;

@@ -47,6 +47,39 @@ TEST(Policy, EveryPPolicyWithEveryDQPolicyIsRight) {
   std::printf("count: policies %ld\n", (long)runs);
 }
 
+TEST(Policy, PartsOfTheKeysAreMergedToTheSame) {
+  int64_t runs = 0;
+  for (Spec s : standardSpecs()) {
+    World w(s);
+    for (int64_t splits : {2, 7}) {
+      CompileOptions o = w.options();
+      o.blockM = 16;
+      o.blockN = 8;
+      o.kvSplits = splits;
+      EXPECT_EQ(w.problems(o), "") << s.name << ", " << splits << " parts";
+      ++runs;
+    }
+  }
+  std::printf("count: split-keys %ld\n", (long)runs);
+}
+
+TEST(Policy, PartsOfTheKeysDoNotDependOnThreads) {
+  World w(named("causal"));
+  CompileOptions o = w.options();
+  o.blockN = 8;
+  o.kvSplits = 4;
+  o.deterministic = true;
+  auto e = w.compile(o);
+  ASSERT_TRUE(e);
+  cpu::setThreadCount(1);
+  Results first = w.run(*e);
+  for (int threads : {2, 5}) {
+    cpu::setThreadCount(threads);
+    EXPECT_TRUE(sameBits(first, w.run(*e))) << threads << " threads";
+  }
+  cpu::setThreadCount(0);
+}
+
 TEST(Policy, EightBitProbabilitiesAreWithinTheStatedError) {
   // round(-8 log2 p): half a step is a factor of 2^(1/16).
   std::mt19937_64 random(5);
@@ -126,6 +159,19 @@ TEST(Hidden, RowsWithoutKeysAreZeroInEveryPolicy) {
         }
       }
   }
+}
+
+TEST(Hidden, RowsWithoutKeysAreZeroInPartsOfTheKeys) {
+  World w(hiddenSpec());
+  CompileOptions o = w.options();
+  o.blockN = 8;
+  o.kvSplits = 5; // of three blocks
+  auto e = w.compile(o);
+  ASSERT_TRUE(e);
+  Results r = w.run(*e);
+  EXPECT_EQ(w.failures(r), "");
+  EXPECT_EQ(r.lse.at({0, 0, 25}), -INFINITY);
+  EXPECT_EQ(r.o.at({0, 0, 25, 3}), 0);
 }
 
 TEST(Hidden, FiniteHiddenValuesNeverMatter) {

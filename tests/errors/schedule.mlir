@@ -46,5 +46,10 @@ func.func private @f() attributes {fa.schedule = #fa.schedule<block_m = 64, bloc
 
 // -----
 
-// expected-error@+1 {{expected one of [block_m, block_n, p, dq, dq_splits, deterministic, origin], got 'warps'}}
+// expected-error@+1 {{expected kv_splits from 1 to 64, got 65}}
+func.func private @f() attributes {fa.schedule = #fa.schedule<block_m = 64, block_n = 64, kv_splits = 65>}
+
+// -----
+
+// expected-error@+1 {{expected one of [block_m, block_n, p, dq, dq_splits, kv_splits, deterministic, origin], got 'warps'}}
 func.func private @f() attributes {fa.schedule = #fa.schedule<block_m = 64, block_n = 64, warps = 3>}

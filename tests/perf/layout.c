@@ -35,6 +35,8 @@ int main(void) {
   FIELD(fathom_options, forward_only);
   FIELD(fathom_options, lse_gradient);
   FIELD(fathom_options, deterministic);
+  FIELD(fathom_options, kv_splits);
+  FIELD(fathom_options, seqlen_q_hint);
   WHOLE(fathom_inputs);
   FIELD(fathom_inputs, size);
   FIELD(fathom_inputs, q);

@@ -34,7 +34,8 @@ class Options(Struct):
     _fields_ = [("size", ctypes.c_size_t), ("device", Text), ("dtype", Text), ("layout", Text),
                 ("p_policy", Text), ("dq_policy", Text), ("head_dim", I64), ("head_dim_v", I64),
                 ("group", I64), ("block_m", I64), ("block_n", I64), ("dq_splits", I64),
-                ("forward_only", I32), ("lse_gradient", I32), ("deterministic", I32)]
+                ("forward_only", I32), ("lse_gradient", I32), ("deterministic", I32),
+                ("kv_splits", I64), ("seqlen_q_hint", I64)]
 
 
 class Inputs(Struct):

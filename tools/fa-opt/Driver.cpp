@@ -105,6 +105,12 @@ struct Options {
       cl::desc("sequential, atomic, ordered, split or two_kernel")};
   cl::opt<int64_t> dqSplits{"dq-splits", cl::init(4), cl::cat(compiling),
                             cl::desc("parts of the keys for split")};
+  cl::opt<int64_t> kvSplits{
+      "kv-splits", cl::init(1), cl::cat(compiling),
+      cl::desc("parts of the keys that the forward passes over in parallel")};
+  cl::opt<int64_t> seqlenQHint{
+      "seqlen-q-hint", cl::init(0), cl::cat(compiling),
+      cl::desc("GPU: query rows expected, for tiles of few rows (0: unknown)")};
   cl::opt<bool> deterministic{
       "deterministic", cl::cat(compiling),
       cl::desc("hold the result to be bitwise the same in every run")};
@@ -163,6 +169,8 @@ static PipelineOptions pipelineOptions() {
   p.pPolicy = o.pPolicy;
   p.dqPolicy = o.dqPolicy;
   p.dqSplits = o.dqSplits;
+  p.kvSplits = o.kvSplits;
+  p.seqlenQHint = o.seqlenQHint;
   p.deterministic = o.deterministic;
   p.skip.assign(o.skip.begin(), o.skip.end());
   p.stopAfter = o.stopAfter;
@@ -249,7 +257,7 @@ bool fathom::driverRequested() {
            &options->headDimV, &options->group, &options->layout,
            &options->backward, &options->blockM, &options->blockN,
            &options->pPolicy, &options->dqPolicy, &options->dqSplits,
-           &options->deterministic})
+           &options->kvSplits, &options->seqlenQHint, &options->deterministic})
     any |= n->getNumOccurrences() > 0;
   return any && !hasPasses();
 }
@@ -526,12 +534,12 @@ static LogicalResult explainPolicies(ModuleOp input, ExplainReport &report,
        {PPolicy::recompute, PPolicy::store, PPolicy::store_compressed}) {
     OwningOpRef<ModuleOp> module = scheduled->clone();
     auto func = module->lookupSymbol<func::FuncOp>(report.name);
-    func->setAttr(kScheduleAttr,
-                  ScheduleAttr::get(schedule.getContext(), schedule.getBlockM(),
-                                    schedule.getBlockN(), policy,
-                                    schedule.getDq(), schedule.getDqSplits(),
-                                    schedule.getDeterministic(),
-                                    schedule.getOrigin()));
+    func->setAttr(
+        kScheduleAttr,
+        ScheduleAttr::get(schedule.getContext(), schedule.getBlockM(),
+                          schedule.getBlockN(), policy, schedule.getDq(),
+                          schedule.getDqSplits(), schedule.getKvSplits(),
+                          schedule.getDeterministic(), schedule.getOrigin()));
     remarks = first;
     if (failed(runPipeline(*module, p, false)))
       return failure();

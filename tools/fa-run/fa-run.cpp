@@ -157,6 +157,9 @@ struct Options {
       text("p-policy", "recompute, store or store_compressed", "NAME");
   cl::opt<std::string> dqPolicy = text(
       "dq-policy", "sequential, atomic, ordered, split or two_kernel", "NAME");
+  cl::opt<int64_t> kvSplits = number(
+      "kv-splits",
+      "parts of the keys in parallel in the forward (default: chosen)", 0);
   cl::opt<bool> deterministic =
       flag("deterministic", "refuse what may differ from run to run");
   cl::list<std::string> skip{"pipeline-skip", cl::CommaSeparated,
@@ -668,11 +671,14 @@ private:
     c.blockM = o.blockM, c.blockN = o.blockN;
     c.numWarps = o.numWarps, c.stages = o.stages;
     c.pPolicy = o.pPolicy, c.dqPolicy = o.dqPolicy;
+    c.kvSplits = o.kvSplits;
     c.skipPasses.assign(o.skip.begin(), o.skip.end());
     c.stopAfter = o.stopAfter;
     c.deterministic = o.deterministic;
     c.countTiles = o.countTiles;
     c.aligned = isAligned(x.q) && isAligned(x.k) && isAligned(x.v);
+    if (!device.isHost() || !o.targets.empty())
+      chooseForSizes(c, x);
     return c;
   }
 

@@ -1,0 +1,330 @@
+//===- SplitKeys.cpp - fa-split-keys ----------------------------------------===//
+//
+// With few query rows there are fewer items than a GPU has processors, each
+// passing over all keys. A running maximum, sum and accumulator of parts of the
+// keys can be merged by the rule that rescales them within a part (split-KV,
+// as in Flash-Decoding), so parts may run at the same time. The pass proves a
+// loop to carry just that, lets its nest run once for each part of the loop's
+// range and keep what the loop carried, and merges the parts in a second nest,
+// which goes on as the first one did.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/nest/Tiles.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace fathom;
+
+namespace fathom {
+#define GEN_PASS_DEF_SPLITKEYSPASS
+#include "passes/Passes.h.inc"
+} // namespace fathom
+
+namespace {
+constexpr StringLiteral kName = "fa-split-keys";
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// A loop that carries a maximum, a sum and an accumulator, in any order.
+struct Running {
+  NestOp nest;
+  scf::ForOp loop;
+  unsigned acc, max, sum; // places among what the loop carries
+  int64_t step;
+};
+
+/// exp(from - to), and 1 where they are the same, infinities too.
+Value emitRescale(TileBuilder &b, Value from, Value to) {
+  Value same = b.make<arith::CmpFOp>(arith::CmpFPredicate::UEQ, from, to);
+  Value shift = b.make<arith::SelectOp>(same, b.constant(from.getType(), 0),
+                                        b.make<arith::SubFOp>(from, to));
+  return b.make<math::ExpOp>(shift);
+}
+
+/// True if `v` is what emitRescale makes of `from` and `to`.
+bool isRescale(Value v, Value from, Value to) {
+  auto exp = v.getDefiningOp<math::ExpOp>();
+  auto select = exp ? exp.getOperand().getDefiningOp<arith::SelectOp>()
+                    : arith::SelectOp();
+  auto same = select ? select.getCondition().getDefiningOp<arith::CmpFOp>()
+                     : arith::CmpFOp();
+  auto sub = select ? select.getFalseValue().getDefiningOp<arith::SubFOp>()
+                    : arith::SubFOp();
+  return same && sub && same.getPredicate() == arith::CmpFPredicate::UEQ &&
+         ((same.getLhs() == from && same.getRhs() == to) ||
+          (same.getLhs() == to && same.getRhs() == from)) &&
+         floatConstant(select.getTrueValue()) == 0.0 && sub.getLhs() == from &&
+         sub.getRhs() == to;
+}
+
+/// The other operand of the commutative `Op` that makes `v` if one is `known`.
+template <typename Op>
+Value otherOf(Value v, Value known) {
+  auto [a, b] = matchBinary<Op>(v);
+  return a == known ? b : b == known ? a : Value();
+}
+
+/// True if `v` is computed from a value that `loop` carries.
+bool dependsOnCarried(Value v, scf::ForOp loop,
+                      SmallPtrSetImpl<Operation *> &seen) {
+  if (llvm::is_contained(loop.getRegionIterArgs(), v))
+    return true;
+  Operation *def = v.getDefiningOp();
+  if (!def || !loop->isProperAncestor(def) || !seen.insert(def).second)
+    return false;
+  return def
+      ->walk([&](Operation *op) {
+        return llvm::any_of(
+                   op->getOperands(),
+                   [&](Value o) { return dependsOnCarried(o, loop, seen); })
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+bool dependsOnCarried(Value v, scf::ForOp loop) {
+  SmallPtrSet<Operation *, 32> seen;
+  return dependsOnCarried(v, loop, seen);
+}
+
+/// What an iteration makes of the carried values; through tests that keep them
+/// otherwise. Empty if it does something else.
+SmallVector<Value> nextValues(scf::ForOp loop) {
+  SmallVector<Value> next(loop.getYieldedValues());
+  while (auto test = next[0].getDefiningOp<scf::IfOp>()) {
+    if (!llvm::equal(next, test.getResults()) || !test.elseBlock() ||
+        !llvm::equal(test.elseYield().getOperands(), loop.getRegionIterArgs()))
+      return {};
+    next.assign(test.thenYield().getOperands().begin(),
+                test.thenYield().getOperands().end());
+  }
+  return next;
+}
+
+std::optional<Running> match(NestOp nest, std::string &why) {
+  Running r;
+  r.nest = nest;
+  r.loop = onlyLoop(nest);
+  if (!r.loop || r.loop.getNumRegionIterArgs() != 3)
+    return std::nullopt;
+  scf::ForOp loop = r.loop;
+  SmallVector<Value> next = nextValues(loop);
+  int acc = -1, max = -1, sum = -1;
+  for (auto [i, v] : llvm::enumerate(next)) {
+    if (v.getDefiningOp<DotOp>())
+      acc = i;
+    else if (v.getDefiningOp<arith::MaxNumFOp>())
+      max = i;
+    else if (v.getDefiningOp<arith::AddFOp>())
+      sum = i;
+  }
+  if (acc < 0 || max < 0 || sum < 0)
+    return std::nullopt; // not of this kind at all
+  r.acc = acc, r.max = max, r.sum = sum;
+  Value acc0 = loop.getRegionIterArg(acc), m0 = loop.getRegionIterArg(max),
+        l0 = loop.getRegionIterArg(sum);
+
+  why = "the maximum, sum and accumulator do not start from -inf, 0 and 0";
+  if (floatConstant(loop.getInitArgs()[acc]) != 0.0 ||
+      floatConstant(loop.getInitArgs()[sum]) != 0.0 ||
+      floatConstant(loop.getInitArgs()[max]) != -kInf)
+    return std::nullopt;
+
+  // m1 = max(m0, rowmax x)
+  why = "it does not carry the maximum of the rows of a tile";
+  Value m1 = next[max];
+  Value rowMax = otherOf<arith::MaxNumFOp>(m1, m0);
+  auto reduce = rowMax ? rowMax.getDefiningOp<ReduceOp>() : ReduceOp();
+  if (!reduce || reduce.getKind() != ReduceKind::max || reduce.getDim() != 1)
+    return std::nullopt;
+  Value x = reduce.getTile();
+
+  // l1 = l0 alpha + rowsum p, with p = exp(x - guard(m1))
+  why = "it does not carry the sum of exp(x - m) of the same x and m";
+  auto [a, b] = matchBinary<arith::AddFOp>(next[sum]);
+  if (a.getDefiningOp<ReduceOp>())
+    std::swap(a, b);
+  Value alpha = otherOf<arith::MulFOp>(a, l0);
+  auto rowSum = b.getDefiningOp<ReduceOp>();
+  if (!alpha || !isRescale(alpha, m0, m1) || !rowSum ||
+      rowSum.getKind() != ReduceKind::add || rowSum.getDim() != 1)
+    return std::nullopt;
+  Value p = rowSum.getTile();
+  auto exp = p.getDefiningOp<math::ExpOp>();
+  auto sub =
+      exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
+  Value row = sub ? matchRowBroadcast(sub.getRhs(), 0) : Value();
+  if (!row || sub.getLhs() != x || matchGuard(row, -kInf, 0) != m1)
+    return std::nullopt;
+
+  // acc1 = acc0 alpha + p v
+  why = "it does not carry a product of the same exp(x - m)";
+  auto dot = next[acc].getDefiningOp<DotOp>();
+  Value scale = otherOf<arith::MulFOp>(dot.getAcc(), acc0);
+  if (!scale || matchRowBroadcast(scale, 0) != alpha ||
+      stripCasts(dot.getA()) != p)
+    return std::nullopt;
+
+  why = "an iteration depends on earlier ones by more than what is rescaled";
+  if (dependsOnCarried(x, loop) || dependsOnCarried(dot.getB(), loop))
+    return std::nullopt;
+  for (Operation *up = dot->getParentOp(); up != loop; up = up->getParentOp())
+    if (dependsOnCarried(cast<scf::IfOp>(up).getCondition(), loop))
+      return std::nullopt;
+
+  why = "the loop writes memory, or other values are written before it";
+  if (!accessOf(loop).writes.empty())
+    return std::nullopt;
+  for (Operation &op : *nest.getBlock()) {
+    if (&op == loop)
+      break;
+    if (!accessOf(&op).writes.empty())
+      return std::nullopt;
+  }
+
+  why = "its last dim does not run over the rows of its tiles";
+  auto step = getConstantIntValue(OpFoldResult(loop.getStep()));
+  auto accType = cast<RankedTensorType>(acc0.getType());
+  if (!step || nest.getNumParallel() != nest.getNumDims() ||
+      nest.getSteps().back() != accType.getDimSize(0))
+    return std::nullopt;
+  r.step = *step;
+  why.clear();
+  return r;
+}
+
+/// Where the parts of the keys leave what they carried: [part, dims of the
+/// nest..., columns of the tile].
+struct Parts {
+  Value buffer;
+  SmallVector<Value> limits;
+  ArrayRef<int64_t> shape; // of the tile
+
+  SmallVector<Value> at(TileBuilder &b, Value part, NestOp nest,
+                        unsigned numDims) {
+    SmallVector<Value> indices = {part};
+    llvm::append_range(indices,
+                       nest.getBlock()->getArguments().take_front(numDims));
+    if (shape.size() == 2)
+      indices.push_back(b.index(0));
+    return indices;
+  }
+};
+
+struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
+  using SplitKeysPassBase::SplitKeysPassBase;
+
+  void runOnOperation() override {
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      auto schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttr);
+      if (!schedule || schedule.getKvSplits() == 1)
+        continue;
+      bool any = false;
+      for (auto nest : llvm::make_early_inc_range(func.getOps<NestOp>())) {
+        std::string why;
+        auto r = match(nest, why);
+        if (!r) {
+          if (!why.empty())
+            missed(nest, kName, why), any = true;
+          continue;
+        }
+        any = true;
+        passed(nest, kName,
+               Twine(schedule.getKvSplits()) +
+                   " parts of the keys run in parallel and are merged");
+        split(*r, schedule.getKvSplits());
+      }
+      if (!any)
+        missed(func, kName,
+               "no loop carries a running maximum, sum and accumulator");
+      else
+        tidyNests(func);
+    }
+  }
+
+  /// A buffer for a tile of `type` from each part and item; `sizes` are those
+  /// of the items' dims.
+  static Parts makeParts(TileBuilder &b, RankedTensorType type, int64_t splits,
+                         ArrayRef<Value> sizes) {
+    Parts parts;
+    parts.shape = type.getShape();
+    SmallVector<int64_t> shape(1 + sizes.size(), ShapedType::kDynamic);
+    shape[0] = splits;
+    parts.limits.push_back(sizes.back());
+    if (type.getRank() == 2) {
+      shape.push_back(type.getDimSize(1));
+      parts.limits.push_back(b.index(type.getDimSize(1)));
+    }
+    parts.buffer = b.make<memref::AllocOp>(
+        MemRefType::get(shape, type.getElementType()), sizes);
+    return parts;
+  }
+
+  void split(Running &r, int64_t splits) {
+    NestOp nest = r.nest;
+    scf::ForOp loop = r.loop;
+    unsigned numDims = nest.getNumDims();
+    TileBuilder b(OpBuilder(nest), nest.getLoc());
+    // Rows past the last dim's bound are kept too: whole tiles.
+    SmallVector<Value> sizes(nest.getBounds());
+    sizes.back() = b.roundUp(sizes.back(), nest.getSteps().back());
+    SmallVector<Parts> parts;
+    for (Type t : loop.getResultTypes())
+      parts.push_back(makeParts(b, cast<RankedTensorType>(t), splits, sizes));
+
+    // The nest up to its loop, which passes over a part.
+    SmallVector<Value> bounds(nest.getBounds());
+    SmallVector<int64_t> steps(nest.getSteps());
+    bounds.push_back(b.index(splits));
+    steps.push_back(1);
+    auto first = b.make<NestOp>("parts", bounds, steps, steps.size());
+    TileBuilder t(OpBuilder::atBlockBegin(first.getBlock()), loop.getLoc());
+    IRMapping map;
+    for (unsigned d = 0; d < numDims; ++d)
+      map.map(nest.getIv(d), first.getIv(d));
+    for (Operation &op : *nest.getBlock()) {
+      t.clone(op, map);
+      if (&op == loop)
+        break;
+    }
+    auto part = cast<scf::ForOp>(first.getBlock()->back());
+    t.setInsertionPoint(part);
+    Value s = first.getIv(numDims);
+    Value lo = part.getLowerBound(), hi = part.getUpperBound();
+    Value length = t.make<arith::MaxSIOp>(t.sub(hi, lo), t.index(0));
+    Value chunk =
+        t.mul(t.ceilDiv(t.ceilDiv(length, r.step), splits), t.index(r.step));
+    Value begin = t.add(lo, t.mul(s, chunk));
+    part.setLowerBound(begin);
+    part.setUpperBound(t.make<arith::MinSIOp>(t.add(begin, chunk), hi));
+    t.setInsertionPointAfter(part);
+    for (auto [p, v] : llvm::zip(parts, part.getResults()))
+      t.store(v, p.buffer, p.at(t, s, first, numDims), p.limits);
+
+    // The nest from its loop on, which merges the parts in order.
+    TileBuilder m(OpBuilder(loop), loop.getLoc());
+    auto merged = m.loop(
+        m.index(splits), 1, loop.getInitArgs(),
+        [&](Value s, ValueRange old) -> SmallVector<Value> {
+          SmallVector<Value> fresh, next(3);
+          for (Parts &p : parts)
+            fresh.push_back(
+                m.load(p.buffer, p.at(m, s, nest, numDims), p.limits, p.shape));
+          next[r.max] = m.make<arith::MaxNumFOp>(old[r.max], fresh[r.max]);
+          Value a = emitRescale(m, old[r.max], next[r.max]);
+          Value c = emitRescale(m, fresh[r.max], next[r.max]);
+          for (unsigned i : {r.sum, r.acc}) {
+            auto type = cast<RankedTensorType>(old[i].getType());
+            next[i] = m.make<arith::AddFOp>(
+                m.make<arith::MulFOp>(old[i], m.broadcast(a, 0, type)),
+                m.make<arith::MulFOp>(fresh[i], m.broadcast(c, 0, type)));
+          }
+          return next;
+        });
+    loop.replaceAllUsesWith(merged.getResults());
+    loop.erase();
+  }
+};
+} // namespace
