@@ -357,10 +357,11 @@ LogicalResult Printer::gather(Operation *op) {
 }
 
 LogicalResult Printer::scatterAdd(Operation *op) {
-  // Threads of a CTA may meet at an entry, so that even a plain sum is atomic.
+  // Threads of a CTA may meet at an entry: without atomics they take turns.
   auto scatter = cast<ScatterAddOp>(op);
   RankedTensorType tile = tileType(scatter.getTile());
-  if (!hasAtomics(tile.getElementType()))
+  bool plain = scatter.getMode() == AccumulateMode::plain;
+  if (!plain && !hasAtomics(tile.getElementType()))
     return fail(op, "expected f32, f64 or i32 for a sum of several threads");
   Layout layout = gpu::layoutOf(tile);
   comment(op);
@@ -369,10 +370,26 @@ LogicalResult Printer::scatterAdd(Operation *op) {
       indexed(scatter.getBuffer(), scatter.getIndices(), "r", full);
   std::string is = fresh("filled");
   line("const bool {} = {};", is, full.empty() ? "true" : full);
-  unrolled(layout.getNumRegisters(), 1,
-           fmt::format("{}fa::atomic_add({}, {});",
-                       ifText(both(onlyOnce(layout), is)), place,
-                       bare(entry(scatter.getTile(), "r")).str()));
+  std::string value = bare(entry(scatter.getTile(), "r")).str();
+  std::string once = both(onlyOnce(layout), is);
+  if (!plain) {
+    unrolled(layout.getNumRegisters(), 1,
+             fmt::format("{}fa::atomic_add({}, {});", ifText(once), place,
+                         value));
+    return success();
+  }
+  line("#pragma unroll 1");
+  open("for (int turn = 0; turn < {}; ++turn) {{",
+       kernel.getNumWarps() * gpu::kWarp);
+  open("if ({}) {{", both("turn == fa::thread_id()", once));
+  openUnrolled(layout.getNumRegisters(), 1, "r");
+  std::string at = fresh("place");
+  line("{} *const {} = {};", cType(tile.getElementType()), at, place);
+  line("fa::store_global({0}, fa::load_global({0}) + {1});", at, value);
+  close();
+  close();
+  line("fa::barrier();");
+  close();
   return success();
 }
 

@@ -246,8 +246,8 @@ def FA_ScatterAddOp : FA_Op<"scatter_add", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "adds each tile entry to one buffer entry";
   let description = [{
-    Indexes as in `fa.gather`. Entries of a tile are added in row-major order.
-    `plain` and `atomic` as in `fa.accumulate`.
+    Indexes as in `fa.gather`. `plain`: the entries of a tile are added in an
+    order that is the same in every run. `plain` and `atomic` as in `fa.accumulate`.
 
     ```mlir
     fa.scatter_add plain %g, %dbias[%h, %jj] : tensor<64x64xf32>, memref<?x?xf32>, (index, tensor<64x64xindex>)

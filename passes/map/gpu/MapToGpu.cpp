@@ -38,8 +38,8 @@ int64_t padded(int64_t size) { return llvm::alignTo(size, 16); }
 /// Gives the tiles of a kernel's body their layouts, op by op in order.
 class TileMapper {
 public:
-  TileMapper(KernelOp kernel)
-      : kernel(kernel), ctx(kernel.getContext()), warps(kernel.getNumWarps()) {
+  TileMapper(KernelOp kernel, bool deterministic)
+      : kernel(kernel), deterministic(deterministic), ctx(kernel.getContext()), warps(kernel.getNumWarps()) {
     kernel.walk([&](DotOp) { products = true; });
     if (products)
       return;
@@ -102,6 +102,7 @@ private:
   Value toShared(Value v, ArrayRef<int64_t> sizes, unsigned innerDim);
 
   KernelOp kernel;
+  bool deterministic;
   MLIRContext *ctx;
   int64_t warps;
   bool products = false;
@@ -342,6 +343,9 @@ LogicalResult TileMapper::map(Operation *op) {
     SmallVector<int64_t> sizes = logical[tile];
     for (unsigned d = 0; d < sizes.size(); ++d)
       tile = fillPadding(b, tile, sizes, d, 0);
+    // In order, threads wait for each other's turns: only where promised.
+    if (!deterministic)
+      scatter.setMode(AccumulateMode::atomic);
     scatter.getTileMutable().set(tile);
     return success();
   }
@@ -589,7 +593,9 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
     });
   b.setInsertionPointToEnd(body);
   gpu::ReturnOp::create(b);
-  if (failed(TileMapper(kernel).run()))
+  auto schedule = f->getAttrOfType<ScheduleAttr>(kScheduleAttr);
+  bool deterministic = schedule && schedule.getDeterministic();
+  if (failed(TileMapper(kernel, deterministic).run()))
     return failure();
   tidy(kernel);
 
