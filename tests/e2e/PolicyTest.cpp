@@ -80,6 +80,40 @@ TEST(Policy, PartsOfTheKeysDoNotDependOnThreads) {
   cpu::setThreadCount(0);
 }
 
+TEST(Policy, FewQueryRowsGetPartsOfTheKeys) {
+  struct Case {
+    int64_t batch, heads, sq, sk, parts;
+  };
+  CompileOptions open;
+  open.instance.gradients = false;
+  for (const Case &c : {Case{1, 32, 1, 8192, 8}, // 264 / 32, a power of two
+                        Case{4, 32, 1, 8192, 2}, Case{64, 32, 1, 8192, 1},
+                        Case{1, 1, 1, 1 << 20, 64}, // no more than that
+                        Case{1, 32, 1, 600, 2},     // of ten blocks
+                        Case{1, 32, 32, 8192, 8}, Case{1, 32, 33, 8192, 1}}) {
+    Operands x;
+    x.q.shape = {c.batch, c.heads, c.sq, 64};
+    x.k.shape = {c.batch, c.heads, c.sk, 64};
+    CompileOptions o = open;
+    chooseForSizes(o, x);
+    EXPECT_EQ(o.kvSplits, c.parts) << c.batch << " " << c.sq << " " << c.sk;
+    EXPECT_EQ(o.seqlenQHint, c.sq);
+    // Not where gradients are wanted, nor where the bits must not depend on
+    // the batch; what is given stays.
+    o = open;
+    o.instance.gradients = true;
+    chooseForSizes(o, x);
+    EXPECT_EQ(o.kvSplits, 1);
+    o = open;
+    o.deterministic = true;
+    chooseForSizes(o, x);
+    EXPECT_EQ(o.kvSplits, 1);
+    o.kvSplits = 3;
+    chooseForSizes(o, x);
+    EXPECT_EQ(o.kvSplits, 3);
+  }
+}
+
 TEST(Policy, EightBitProbabilitiesAreWithinTheStatedError) {
   // round(-8 log2 p): half a step is a factor of 2^(1/16).
   std::mt19937_64 random(5);
