@@ -234,6 +234,20 @@ fathom_status fathom_compile(const fathom_variant *variant,
   return finish(variant->variant.compile(toOptions(options)), kernel);
 }
 
+fathom_status fathom_compile_for(const fathom_variant *variant,
+                                 const fathom_inputs *inputs,
+                                 const fathom_options *options,
+                                 fathom_kernel **kernel) {
+  if (!kernel)
+    return fail("argument 'kernel': expected a place for the handle, got null");
+  *kernel = nullptr;
+  if (!variant)
+    return fail("argument 'variant': expected a variant, got null");
+  return finish(
+      variant->variant.compileFor(toInputs(inputs), toOptions(options)),
+      kernel);
+}
+
 fathom_status fathom_precompile(const fathom_variant *variant,
                                 const fathom_options *options,
                                 const char *target) {

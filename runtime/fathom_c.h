@@ -162,6 +162,14 @@ typedef struct fathom_inputs {
   int64_t max_seqlen_q, max_seqlen_k;          ///< 0: not said
 } fathom_inputs;
 
+/// Compiles for these inputs, of which only types and sizes are looked at:
+/// device, dtype, head dims and group are theirs, and on a GPU kv_splits and
+/// seqlen_q_hint, where 0, are chosen to fit. The kernel runs other sizes too.
+fathom_status fathom_compile_for(const fathom_variant *variant,
+                                 const fathom_inputs *inputs,
+                                 const fathom_options *options,
+                                 fathom_kernel **kernel);
+
 /// Where a call runs, on a GPU.
 typedef struct fathom_call {
   size_t size;

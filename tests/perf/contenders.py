@@ -33,9 +33,8 @@ class Fathom:
         self.captures = variants.functions(cell["variant"], torch, cell, self.q.device)[2]
 
     def compile(self, forward_only):
-        c = self.cell
-        return self.library.compile(self.variant, device=self.device.name, dtype=c["dtype"], head_dim=c["D"],
-                                    group=c["Hq"] // c["Hkv"], forward_only=forward_only)
+        inputs = fathom.inputs_of(self.q, self.k, self.v, self.captures)
+        return self.library.compile(self.variant, inputs, forward_only=forward_only)
 
     def bind(self, forward_only):
         """A fathom.Run and its outputs, which hold NaN."""

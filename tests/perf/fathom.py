@@ -74,12 +74,17 @@ def describe(tensor):
         strides=(I64 * rank)(*tensor.stride())))
 
 
+def inputs_of(q, k, v, captures=()):
+    return Inputs(q=describe(q), k=describe(k), v=describe(v),
+                  captures=(Tensor * len(captures))(*map(describe, captures)), capture_count=len(captures))
+
+
 class Library:
     FUNCTIONS = {
         "fathom_variant_load": [Text, Text, Pointer],
         "fathom_variant_parse": [Text, Text, Pointer],
         "fathom_variant_capture_count": [Pointer],
-        "fathom_compile": [Pointer, Pointer, Pointer],
+        "fathom_compile_for": [Pointer, Pointer, Pointer, Pointer],
         "fathom_forward": [Pointer, Pointer, Tensor, Tensor, Pointer, Pointer],
         "fathom_backward": [Pointer, Pointer, Tensor, Tensor, Pointer, Pointer],
         "fathom_workspace": [Pointer, Pointer, Pointer, Pointer],
@@ -108,12 +113,12 @@ class Library:
         self.check(self.c.fathom_variant_parse(text.encode(), None, ctypes.byref(handle)))
         return Handle(self.c.fathom_variant_free, handle)
 
-    def compile(self, variant, **options):
-        """`options` as fathom_options; strings as str."""
+    def compile(self, variant, inputs, **options):
+        """For such inputs; `options` as fathom_options; strings as str."""
         options = {k: v.encode() if isinstance(v, str) else v for k, v in options.items()}
         handle = Pointer()
-        self.check(self.c.fathom_compile(variant.handle, ctypes.byref(Options(**options)),
-                                         ctypes.byref(handle)))
+        self.check(self.c.fathom_compile_for(variant.handle, ctypes.byref(inputs),
+                                             ctypes.byref(Options(**options)), ctypes.byref(handle)))
         return Handle(self.c.fathom_kernel_free, handle)
 
 
@@ -134,9 +139,7 @@ class Run:
     def __init__(self, library, kernel, q, k, v, o, lse, captures=(), stream=None):
         self.c, self.check, self.kernel = library.c, library.check, kernel
         self.kept = [q, k, v, o, lse, *captures]
-        self.captures = (Tensor * len(captures))(*map(describe, captures))
-        self.inputs = Inputs(q=describe(q), k=describe(k), v=describe(v), captures=self.captures,
-                             capture_count=len(captures))
+        self.inputs = inputs_of(q, k, v, captures)
         self.o, self.lse = describe(o), describe(lse)
         self.call = Call(stream=stream)
         self.by = {n: ctypes.byref(getattr(self, n)) for n in ("inputs", "call")}

@@ -235,9 +235,9 @@ def test_library(path):
     except fathom.Error as e:
         assert str(e)
     variant = library.variant(variants.text("causal"))
-    kernel = library.compile(variant, device="cpu", dtype="f32", head_dim=8)
     nan = float("nan")
     q, k, v, do = (HostTensor(1, 12, 2, 8) for _ in range(4))
+    kernel = library.compile(variant, fathom.inputs_of(q, k, v))
     o, dq, dk, dv = (HostTensor(1, 12, 2, 8, value=nan) for _ in range(4))
     lse = HostTensor(1, 2, 12, value=nan)
     run = fathom.Run(library, kernel, q, k, v, o, lse)

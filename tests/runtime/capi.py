@@ -86,6 +86,9 @@ def main(path):
     check(library, library.fathom_compile(variant, ctypes.byref(Options(head_dim=dim)),
                                           ctypes.byref(kernel)))
     inputs = Inputs(q=q.ref(), k=k.ref(), v=v.ref())
+    again = ctypes.c_void_p()
+    check(library, library.fathom_compile_for(variant, ctypes.byref(inputs), None, ctypes.byref(again)))
+    library.fathom_kernel_free(again)
     check(library, library.fathom_forward(kernel, ctypes.byref(inputs), o.ref(), lse.ref(), None,
                                           ctypes.byref(saved)))
     gradients = Gradients(dq=dq.ref(), dk=dk.ref(), dv=dv.ref())
