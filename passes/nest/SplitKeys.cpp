@@ -219,8 +219,10 @@ struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       auto schedule = func->getAttrOfType<ScheduleAttr>(kScheduleAttr);
-      if (!schedule || schedule.getKvSplits() == 1)
+      if (!schedule || schedule.getKvSplits() == 1) {
+        missed(func, kName, "the schedule keeps the keys in one part");
         continue;
+      }
       bool any = false;
       for (auto nest : llvm::make_early_inc_range(func.getOps<NestOp>())) {
         std::string why;
