@@ -373,9 +373,9 @@ LogicalResult Printer::scatterAdd(Operation *op) {
   std::string value = bare(entry(scatter.getTile(), "r")).str();
   std::string once = both(onlyOnce(layout), is);
   if (!plain) {
-    unrolled(layout.getNumRegisters(), 1,
-             fmt::format("{}fa::atomic_add({}, {});", ifText(once), place,
-                         value));
+    unrolled(
+        layout.getNumRegisters(), 1,
+        fmt::format("{}fa::atomic_add({}, {});", ifText(once), place, value));
     return success();
   }
   line("#pragma unroll 1");

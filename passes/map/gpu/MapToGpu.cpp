@@ -39,7 +39,8 @@ int64_t padded(int64_t size) { return llvm::alignTo(size, 16); }
 class TileMapper {
 public:
   TileMapper(KernelOp kernel, bool deterministic)
-      : kernel(kernel), deterministic(deterministic), ctx(kernel.getContext()), warps(kernel.getNumWarps()) {
+      : kernel(kernel), deterministic(deterministic), ctx(kernel.getContext()),
+        warps(kernel.getNumWarps()) {
     kernel.walk([&](DotOp) { products = true; });
     if (products)
       return;
