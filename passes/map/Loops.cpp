@@ -10,7 +10,8 @@
 using namespace mlir;
 using namespace fathom;
 
-void fathom::makeLoops(NestOp nest) {
+/// Sequential dims become loops around the body.
+static void makeLoops(NestOp nest) {
   Block *body = nest.getBlock();
   Location loc = nest.getLoc();
   for (unsigned d = nest.getNumDims(); d-- > nest.getNumParallel();) {
@@ -54,7 +55,8 @@ static bool isWrittenIn(scf::ForOp loop, LoadOp load) {
       .wasInterrupted();
 }
 
-void fathom::hoistInvariants(NestOp nest) {
+/// Moves what stays the same out of loops.
+static void hoistInvariants(NestOp nest) {
   nest.walk([&](scf::ForOp loop) {
     bool changed = true;
     while (changed) {
@@ -71,4 +73,16 @@ void fathom::hoistInvariants(NestOp nest) {
       }
     }
   });
+}
+
+SmallVector<NestOp> fathom::prepareNests(func::FuncOp f) {
+  for (auto end : llvm::make_early_inc_range(f.getOps<ForwardEndOp>()))
+    end.erase();
+  SmallVector<NestOp> nests;
+  f.walk([&](NestOp nest) { nests.push_back(nest); });
+  for (NestOp nest : nests) {
+    makeLoops(nest);
+    hoistInvariants(nest);
+  }
+  return nests;
 }

@@ -5,14 +5,15 @@
 
 #include "dialect/FADialect.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 namespace fathom {
 
-/// Sequential dims become loops around the body.
-void makeLoops(NestOp nest);
-
-/// Moves what stays the same out of loops. A tile load may move too: entries
-/// past its limits are not touched, so it is safe when the loop doesn't run.
-void hoistInvariants(NestOp nest);
+/// The nests of `f`, ready to be lowered one by one: sequential dims are loops
+/// around their bodies, and what stays the same has left loops (a tile load may
+/// too: entries past its limits are not touched, so it is safe when the loop
+/// doesn't run). The marks of where the forward ends are gone.
+llvm::SmallVector<NestOp> prepareNests(mlir::func::FuncOp f);
 
 } // namespace fathom
 

@@ -84,16 +84,9 @@ struct MapToCpu : public fathom::impl::MapToCpuPassBase<MapToCpu> {
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (f.isExternal())
         continue;
-      for (auto end : llvm::make_early_inc_range(f.getOps<ForwardEndOp>()))
-        end.erase();
-      SmallVector<NestOp> nests;
-      f.walk([&](NestOp nest) { nests.push_back(nest); });
-      for (auto [i, nest] : llvm::enumerate(nests)) {
-        makeLoops(nest);
-        hoistInvariants(nest);
+      for (auto [i, nest] : llvm::enumerate(prepareNests(f)))
         if (failed(outline(f, nest, i, machine)))
           return signalPassFailure();
-      }
       freeWorkspaces(f);
     }
   }

@@ -249,34 +249,20 @@ Status CudaProgram::run(const PlanRunner &plan,
     NoMachine none;
     return plan.run(arguments, none, {}, results);
   }
-  auto driver = Driver::get();
-  if (!driver)
-    return driver.status();
-  auto gpu = (*driver)->gpu(where.gpu);
-  if (!gpu)
-    return gpu.status();
-  CurrentGpu current(**driver, **gpu);
-  if (!current.status())
-    return current.status();
-  auto code = loaded(**driver, **gpu);
-  if (!code)
-    return code.status();
-  StreamMachine machine(**driver, **gpu, &program_, (*code)->functions.data(),
-                        where.stream);
-  return plan.run(arguments, machine, where.workspace, results);
+  return onGpu(where.gpu, [&](const Driver &driver, const Gpu &gpu) -> Status {
+    auto code = loaded(driver, gpu);
+    if (!code)
+      return code.status();
+    StreamMachine machine(driver, gpu, &program_, (*code)->functions.data(),
+                          where.stream);
+    return plan.run(arguments, machine, where.workspace, results);
+  });
 }
 
 Status CudaProgram::load(int number) const {
-  auto driver = Driver::get();
-  if (!driver)
-    return driver.status();
-  auto gpu = (*driver)->gpu(number);
-  if (!gpu)
-    return gpu.status();
-  CurrentGpu current(**driver, **gpu);
-  if (!current.status())
-    return current.status();
-  return loaded(**driver, **gpu).status();
+  return onGpu(number, [&](const Driver &driver, const Gpu &gpu) {
+    return loaded(driver, gpu).status();
+  });
 }
 
 } // namespace fathom::cuda

@@ -196,24 +196,9 @@ CurrentGpu::~CurrentGpu() {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// Calls `function` with the driver while the GPU is current.
-template <typename F>
-static Status on(int number, F &&function) {
-  auto driver = Driver::get();
-  if (!driver)
-    return driver.status();
-  auto gpu = (*driver)->gpu(number);
-  if (!gpu)
-    return gpu.status();
-  CurrentGpu current(**driver, **gpu);
-  if (!current.status())
-    return current.status();
-  return function(**driver, **gpu);
-}
-
 Result<void *> allocate(int number, int64_t bytes, void *stream) {
   Address address = 0;
-  Status s = on(number, [&](const Driver &d, const Gpu &g) -> Status {
+  Status s = onGpu(number, [&](const Driver &d, const Gpu &g) -> Status {
     if (bytes == 0)
       return {};
     if (!g.ordersMemory)
@@ -234,7 +219,7 @@ void deallocate(int number, void *memory) {
   if (!memory)
     return;
   // There is no one to tell of an error, nor anything to do about it.
-  (void)on(number, [&](const Driver &d, const Gpu &) {
+  (void)onGpu(number, [&](const Driver &d, const Gpu &) {
     d.api().MemFree(reinterpret_cast<Address>(memory));
     return Status();
   });
@@ -242,7 +227,7 @@ void deallocate(int number, void *memory) {
 
 Status copy(int number, void *to, const void *from, int64_t bytes,
             void *stream) {
-  return on(number, [&](const Driver &d, const Gpu &) {
+  return onGpu(number, [&](const Driver &d, const Gpu &) {
     Code code = bytes == 0
                     ? 0
                     : d.api().MemcpyAsync(reinterpret_cast<Address>(to),
@@ -256,7 +241,7 @@ Status copy(int number, void *to, const void *from, int64_t bytes,
 }
 
 Status synchronize(int number, void *stream) {
-  return on(number, [&](const Driver &d, const Gpu &) {
+  return onGpu(number, [&](const Driver &d, const Gpu &) {
     return d.status(d.api().StreamSynchronize(stream),
                     fmt::format("work on cuda:{}", number));
   });

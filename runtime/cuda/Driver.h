@@ -108,6 +108,21 @@ private:
   Status status_;
 };
 
+/// Calls `function` with the driver and GPU `number`, which is current meanwhile.
+template <typename F>
+Status onGpu(int number, F &&function) {
+  auto driver = Driver::get();
+  if (!driver)
+    return driver.status();
+  auto gpu = (*driver)->gpu(number);
+  if (!gpu)
+    return gpu.status();
+  CurrentGpu current(**driver, **gpu);
+  if (!current.status())
+    return current.status();
+  return function(**driver, **gpu);
+}
+
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//

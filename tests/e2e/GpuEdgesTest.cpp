@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tests/e2e/GpuHarness.h"
+#include "tests/e2e/HiddenChecks.h"
 
 using namespace fathom;
 using namespace fathom::test;
@@ -91,59 +92,21 @@ TEST(GpuEdges, RowsWithoutKeysAreZeroInEveryPolicy) {
     ASSERT_TRUE(e);
     Results r = w.run(e->executable);
     EXPECT_EQ(w.failures(r), "") << policy << " " << dq;
-    for (int64_t h = 0; h < spec.heads; ++h)
-      for (int64_t i = 0; i < 26; ++i) {
-        EXPECT_EQ(r.lse.at({0, h, i}), -INFINITY);
-        for (int64_t d = 0; d < spec.d; ++d) {
-          EXPECT_EQ(r.o.at({0, h, i, d}), 0);
-          EXPECT_EQ(r.dq.at({0, h, i, d}), 0);
-        }
-      }
+    expectNothingSeen(spec, r, 26);
   }
 }
 
 TEST(GpuEdges, FiniteHiddenValuesNeverMatter) {
-  // A window: huge keys and values outside of it, in tiles partly visible.
-  Spec s = named("window", DType::bf16);
-  s.text = "fa.variant @v window(left = 3, right = 0)";
-  World original(s);
+  World w(narrowWindow(named("window", DType::bf16)));
   for (auto [policy, dq] : kPolicies) {
-    World w = original;
-    for (Tensor *t : {&w.x.k, &w.x.v, &w.x.dO, &w.x.dLse})
-      *t = t->to(t->dtype);
     PipelineOptions p = gpuOptions(w);
     p.pPolicy = policy;
     p.dqPolicy = dq;
     p.deterministic = dq != std::string("atomic");
     auto e = compiled(w, p);
     ASSERT_TRUE(e);
-    // Only rows below 20 get a gradient; keys from 25 on are hidden to them.
-    for (int64_t h = 0; h < s.heads; ++h)
-      for (int64_t i = 20; i < s.sq; ++i) {
-        w.x.dLse.store(w.x.dLse.offset(std::vector<int64_t>{0, h, i}), 0);
-        for (int64_t d = 0; d < s.dv; ++d)
-          w.x.dO.store(w.x.dO.offset(std::vector<int64_t>{0, h, i, d}), 0);
-      }
-    Results clean = w.run(e->executable);
-    for (int64_t h = 0; h < s.kvHeads; ++h)
-      for (int64_t j = 25; j < s.sk; ++j)
-        for (int64_t d = 0; d < s.d; ++d) {
-          w.x.k.store(w.x.k.offset(std::vector<int64_t>{0, h, j, d}),
-                      d % 2 ? 1e30 : -1e30);
-          w.x.v.store(w.x.v.offset(std::vector<int64_t>{0, h, j, d}), 1e38);
-        }
-    Results dirty = w.run(e->executable);
-    auto expectEqual = [&](const Tensor &a, const Tensor &b, const char *what) {
-      for (int64_t h = 0; h < a.shape[1]; ++h)
-        for (int64_t i = 0; i < 20; ++i)
-          for (int64_t d = 0; d < a.shape[3]; ++d)
-            ASSERT_EQ(a.at({0, h, i, d}), b.at({0, h, i, d}))
-                << what << " " << policy << " " << dq << " " << i;
-    };
-    expectEqual(clean.o, dirty.o, "o");
-    expectEqual(clean.dq, dirty.dq, "dq");
-    expectEqual(clean.dk, dirty.dk, "dk");
-    expectEqual(clean.dv, dirty.dv, "dv");
+    expectHiddenValuesNeverMatter(w, e->executable,
+                                  policy + std::string(" ") + dq);
   }
 }
 
@@ -151,17 +114,7 @@ TEST(GpuEdges, ANaNRowStaysInItsRow) {
   World w(named("causal", DType::bf16));
   auto e = compiled(w, gpuOptions(w));
   ASSERT_TRUE(e);
-  Results clean = w.run(e->executable);
-  w.x.q.store(w.x.q.offset(std::vector<int64_t>{0, 0, 3, 0}), NAN);
-  Results dirty = w.run(e->executable);
-  for (int64_t i = 0; i < w.spec.sq; ++i)
-    for (int64_t d = 0; d < w.spec.dv; ++d) {
-      if (i == 3)
-        EXPECT_TRUE(std::isnan(dirty.o.at({0, 0, i, d})));
-      else
-        EXPECT_EQ(clean.o.at({0, 0, i, d}), dirty.o.at({0, 0, i, d})) << i;
-      EXPECT_EQ(clean.o.at({0, 1, i, d}), dirty.o.at({0, 1, i, d}));
-    }
+  expectNaNStaysInItsRow(w, e->executable);
 }
 
 } // namespace

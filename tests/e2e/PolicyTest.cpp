@@ -1,6 +1,6 @@
 //===- PolicyTest.cpp - every policy, and what it promises ------------------===//
 
-#include "tests/e2e/Harness.h"
+#include "tests/e2e/HiddenChecks.h"
 
 using namespace fathom;
 using namespace fathom::test;
@@ -184,14 +184,7 @@ TEST(Hidden, RowsWithoutKeysAreZeroInEveryPolicy) {
     ASSERT_TRUE(e);
     Results r = w.run(*e);
     EXPECT_EQ(w.failures(r), "") << p << " " << dq;
-    for (int64_t h = 0; h < w.spec.heads; ++h)
-      for (int64_t i = 0; i < 26; ++i) {
-        EXPECT_EQ(r.lse.at({0, h, i}), -INFINITY);
-        for (int64_t d = 0; d < w.spec.d; ++d) {
-          EXPECT_EQ(r.o.at({0, h, i, d}), 0);
-          EXPECT_EQ(r.dq.at({0, h, i, d}), 0);
-        }
-      }
+    expectNothingSeen(w.spec, r, 26);
   }
 }
 
@@ -209,48 +202,14 @@ TEST(Hidden, RowsWithoutKeysAreZeroInPartsOfTheKeys) {
 }
 
 TEST(Hidden, FiniteHiddenValuesNeverMatter) {
-  // A window: huge keys and values outside of it, in tiles partly visible.
-  Spec s = named("window");
-  s.text = "fa.variant @v window(left = 3, right = 0)";
-  World original(s);
+  World w(narrowWindow(named("window")));
   for (auto [p, dq] : allPolicies()) {
-    World w = original;
-    for (Tensor *t : {&w.x.k, &w.x.v, &w.x.dO, &w.x.dLse})
-      *t = t->to(t->dtype);
     CompileOptions o = w.options();
     o.pPolicy = p;
     o.dqPolicy = dq;
     auto e = w.compile(o);
     ASSERT_TRUE(e);
-    // Only rows below 20 get a gradient; keys from 25 on are hidden to them.
-    for (int64_t h = 0; h < s.heads; ++h)
-      for (int64_t i = 20; i < s.sq; ++i) {
-        w.x.dLse.store(w.x.dLse.offset(std::vector<int64_t>{0, h, i}), 0);
-        for (int64_t d = 0; d < s.dv; ++d)
-          w.x.dO.store(w.x.dO.offset(std::vector<int64_t>{0, h, i, d}), 0);
-      }
-    Results clean = w.run(*e);
-    for (int64_t h = 0; h < s.kvHeads; ++h)
-      for (int64_t j = 25; j < s.sk; ++j)
-        for (int64_t d = 0; d < s.d; ++d) {
-          w.x.k.store(w.x.k.offset(std::vector<int64_t>{0, h, j, d}),
-                      d % 2 ? 1e30 : -1e30);
-          w.x.v.store(w.x.v.offset(std::vector<int64_t>{0, h, j, d}), 1e38);
-        }
-    Results dirty = w.run(*e);
-    for (int64_t h = 0; h < s.heads; ++h)
-      for (int64_t i = 0; i < 20; ++i)
-        for (int64_t d = 0; d < s.d; ++d) {
-          ASSERT_EQ(clean.o.at({0, h, i, d}), dirty.o.at({0, h, i, d}))
-              << p << " " << dq << " " << i;
-          ASSERT_EQ(clean.dq.at({0, h, i, d}), dirty.dq.at({0, h, i, d}))
-              << p << " " << dq << " " << i;
-        }
-    for (int64_t h = 0; h < s.kvHeads; ++h)
-      for (int64_t j = 0; j < 20; ++j)
-        for (int64_t d = 0; d < s.d; ++d)
-          ASSERT_EQ(clean.dk.at({0, h, j, d}), dirty.dk.at({0, h, j, d}))
-              << p << " " << dq << " " << j;
+    expectHiddenValuesNeverMatter(w, *e, p + " " + dq);
   }
 }
 
@@ -283,17 +242,7 @@ TEST(Hidden, ANaNRowStaysInItsRow) {
   World w(named("causal"));
   auto e = w.compile(w.options());
   ASSERT_TRUE(e);
-  Results clean = w.run(*e);
-  w.x.q.store(w.x.q.offset(std::vector<int64_t>{0, 0, 3, 0}), NAN);
-  Results dirty = w.run(*e);
-  for (int64_t i = 0; i < w.spec.sq; ++i)
-    for (int64_t d = 0; d < w.spec.dv; ++d) {
-      if (i == 3)
-        EXPECT_TRUE(std::isnan(dirty.o.at({0, 0, i, d})));
-      else
-        EXPECT_EQ(clean.o.at({0, 0, i, d}), dirty.o.at({0, 0, i, d})) << i;
-      EXPECT_EQ(clean.o.at({0, 1, i, d}), dirty.o.at({0, 1, i, d}));
-    }
+  expectNaNStaysInItsRow(w, *e);
 }
 
 } // namespace

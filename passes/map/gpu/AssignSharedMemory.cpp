@@ -65,16 +65,6 @@ struct GpuAssignSharedMemoryPass
     return next;
   }
 
-  /// The ops that touch `buffer` or a view of it.
-  static void collect(Value buffer, SmallVector<Operation *> &accesses) {
-    for (Operation *user : buffer.getUsers()) {
-      if (isa<StageOp, FlipOp>(user))
-        collect(user->getResult(0), accesses);
-      else
-        accesses.push_back(user);
-    }
-  }
-
   /// True if `op` writes all of the buffer before it reads any of it.
   static bool isFilling(Operation *op) {
     Value buffer;
@@ -133,8 +123,7 @@ struct GpuAssignSharedMemoryPass
     Numbering numbers;
     number(kernel, numbers, 0);
     kernel.walk([&](AllocOp alloc) {
-      SmallVector<Operation *> accesses;
-      collect(alloc.getResult(), accesses);
+      SmallVector<Operation *> accesses = usersOf(alloc.getResult());
       if (!accesses.empty())
         result.buffers.push_back(liveRange(alloc, accesses, numbers));
     });

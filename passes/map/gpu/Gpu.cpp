@@ -120,27 +120,32 @@ Value gpu::stripViews(Value v, bool &flipped) {
   }
 }
 
-/// Calls `each` with every op that uses a view of `buffer`.
-static void forUsers(Value buffer, function_ref<void(Operation *)> each) {
+AllocOp gpu::allocOf(Value buffer) {
+  return stripViews(buffer).getDefiningOp<AllocOp>();
+}
+
+SmallVector<Operation *> gpu::usersOf(Value buffer) {
+  SmallVector<Operation *> users;
   for (Operation *user : buffer.getUsers()) {
     if (isa<FlipOp, StageOp>(user))
-      forUsers(user->getResult(0), each);
+      llvm::append_range(users, usersOf(user->getResult(0)));
     else
-      each(user);
+      users.push_back(user);
   }
+  return users;
 }
 
 StoreSharedOp gpu::onlyStore(AllocOp alloc) {
   StoreSharedOp found;
   bool other = false;
-  forUsers(alloc.getResult(), [&](Operation *user) {
+  for (Operation *user : usersOf(alloc.getResult())) {
     if (auto store = dyn_cast<StoreSharedOp>(user)) {
       other |= bool(found);
       found = store;
     } else {
       other |= !isa<LoadSharedOp, MmaOp>(user);
     }
-  });
+  }
   return other ? StoreSharedOp() : found;
 }
 
@@ -153,12 +158,8 @@ void gpu::tidy(KernelOp kernel) {
     changed = false;
     kernel->walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
       if (isa<AllocOp>(op)) {
-        SmallVector<Operation *> users;
-        bool read = false;
-        forUsers(op->getResult(0), [&](Operation *user) {
-          read |= !isa<StoreSharedOp>(user);
-          users.push_back(user);
-        });
+        SmallVector<Operation *> users = usersOf(op->getResult(0));
+        bool read = !llvm::all_of(users, llvm::IsaPred<StoreSharedOp>);
         if (!read)
           for (Operation *user : users)
             user->erase();

@@ -40,6 +40,16 @@ SharedType bufferFor(llvm::ArrayRef<int64_t> shape, mlir::Type element);
 
 /// The buffer that `v` is a view of; `flipped` is toggled for each fa_gpu.flip.
 mlir::Value stripViews(mlir::Value v, bool &flipped);
+inline mlir::Value stripViews(mlir::Value v) {
+  bool flipped = false;
+  return stripViews(v, flipped);
+}
+
+/// The alloc that `buffer` is a view of, or null.
+AllocOp allocOf(mlir::Value buffer);
+
+/// The ops that use `buffer` or a view of it, without the views.
+llvm::SmallVector<mlir::Operation *> usersOf(mlir::Value buffer);
 
 /// The only op that writes `alloc`, if it is a store of a tile; else null.
 StoreSharedOp onlyStore(AllocOp alloc);

@@ -29,10 +29,9 @@ constexpr StringLiteral kName = "fa-gpu-order-products";
 /// The buffers that `mma` reads.
 SmallVector<Value> buffersOf(MmaOp mma) {
   SmallVector<Value> buffers;
-  bool flipped = false;
   for (Value v : {mma.getA(), Value(mma.getB())})
     if (isa<SharedType>(v.getType()))
-      buffers.push_back(stripViews(v, flipped));
+      buffers.push_back(stripViews(v));
   return buffers;
 }
 
@@ -45,9 +44,7 @@ bool disturbs(Operation *op, MmaOp mma) {
   for (const MemoryEffects::EffectInstance &e : *effects) {
     if (!isa<MemoryEffects::Write>(e.getEffect()))
       continue;
-    bool flipped = false;
-    if (!e.getValue() ||
-        llvm::is_contained(buffers, stripViews(e.getValue(), flipped)))
+    if (!e.getValue() || llvm::is_contained(buffers, stripViews(e.getValue())))
       return true;
   }
   return false;
@@ -66,10 +63,8 @@ struct GpuOrderProducts
       return;
     // What is stored in a round, by tiles.
     llvm::DenseSet<Value> stored;
-    for (auto store : loop.getOps<StoreSharedOp>()) {
-      bool flipped = false;
-      stored.insert(stripViews(store.getBuffer(), flipped));
-    }
+    for (auto store : loop.getOps<StoreSharedOp>())
+      stored.insert(stripViews(store.getBuffer()));
     auto isLate = [&](MmaOp mma) {
       return llvm::any_of(buffersOf(mma),
                           [&](Value v) { return stored.contains(v); });

@@ -113,19 +113,6 @@ struct GpuPipelineLoadsPass
               }).wasInterrupted();
   }
 
-  /// All ops that use `buffer` or a view of it; the views go to `views`.
-  static void collect(Value buffer, SmallVector<Operation *> &accesses,
-                      SmallVector<Operation *> &views) {
-    for (Operation *user : buffer.getUsers()) {
-      if (isa<FlipOp, StageOp>(user)) {
-        views.push_back(user);
-        collect(user->getResult(0), accesses, views);
-      } else {
-        accesses.push_back(user);
-      }
-    }
-  }
-
   /// The ops of the body of `loop` that `values` are computed by, in order.
   /// False if these can't be repeated for another iteration.
   static bool collectSlice(ValueRange values, scf::ForOp loop,
@@ -153,8 +140,7 @@ struct GpuPipelineLoadsPass
     AllocOp alloc = copy.getBuffer().getDefiningOp<AllocOp>();
     if (!alloc || alloc.getResult().getType().getStages() != 1)
       return "it writes a part of a buffer";
-    SmallVector<Operation *> accesses, views;
-    collect(alloc.getResult(), accesses, views);
+    SmallVector<Operation *> accesses = usersOf(alloc.getResult());
     for (Operation *op : accesses) {
       if (!loop->isProperAncestor(op))
         return "the buffer is used outside the loop";
@@ -299,8 +285,7 @@ struct GpuPipelineLoadsPass
     Block *body = loop.getBody();
     llvm::MapVector<Operation *, std::pair<Operation *, Operation *>> uses;
     for (CopyAsyncOp copy : copies) {
-      SmallVector<Operation *> accesses, views;
-      collect(copy.getBuffer(), accesses, views);
+      SmallVector<Operation *> accesses = usersOf(copy.getBuffer());
       auto &[first, last] = uses[copy];
       for (Operation *access : accesses) {
         Operation *op = body->findAncestorOpInBlock(*access);

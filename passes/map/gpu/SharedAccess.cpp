@@ -13,15 +13,6 @@ using namespace fathom::gpu;
 // Buffers and stages
 //===----------------------------------------------------------------------===//
 
-AllocOp gpu::allocOf(Value buffer) {
-  while (Operation *op = buffer.getDefiningOp()) {
-    if (!isa<StageOp, FlipOp>(op))
-      return dyn_cast<AllocOp>(op);
-    buffer = op->getOperand(0);
-  }
-  return {};
-}
-
 static RingIndex plus(RingIndex index, int64_t n, int64_t stages) {
   index.offset = llvm::mod(index.offset + n, stages);
   return index;

@@ -9,13 +9,10 @@
 #ifndef FATHOM_PASSES_MAP_GPU_SHAREDACCESS_H
 #define FATHOM_PASSES_MAP_GPU_SHAREDACCESS_H
 
-#include "dialect/gpu/GpuDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/map/gpu/Gpu.h"
 
 namespace fathom::gpu {
-
-/// The alloc that `buffer` is a view of, or null.
-AllocOp allocOf(mlir::Value buffer);
 
 /// A number modulo the number of stages of a buffer: `base` (null: 0) plus
 /// `offset`.
