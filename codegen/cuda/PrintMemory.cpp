@@ -432,7 +432,7 @@ LogicalResult Printer::stage(Operation *op) {
 
 std::string cuda::swizzledText(gpu::SharedType type, StringRef line,
                                StringRef column) {
-  std::string bytes = column == "0"                                     ? "0"
+  std::string bytes = column == "0" ? "0"
                       : column.find_first_of("+-/% ") == StringRef::npos
                           ? fmt::format("{} * 2", column.str())
                           : fmt::format("({}) * 2", bare(column).str());
@@ -458,8 +458,8 @@ static bool swizzlesApart(gpu::SharedType type, gpu::ThreadLayoutAttr layout) {
          !(threads[1] & registers[1] & mask[1]);
 }
 
-std::function<std::string(Printer::R)>
-Printer::sharedPlace(Value buffer, Layout layout) {
+std::function<std::string(Printer::R)> Printer::sharedPlace(Value buffer,
+                                                            Layout layout) {
   auto type = cast<gpu::SharedType>(buffer.getType());
   if (type.getSwizzle()) {
     int64_t lineDim = type.getFlipped() ? 1 : 0;
@@ -644,12 +644,11 @@ LogicalResult Printer::copyAsync(Operation *op) {
     if (!cols.empty())
       require(fmt::format("{} < {}", col0, cols));
     std::string place =
-        fixed
-            ? fmt::format("{} + j * {}", to, step * type.getPitch() * bytes)
-            : fmt::format(
-                  "{} + {}", nameOf(copy.getBuffer()),
-                  swizzledText(type, fmt::format("{} + j * {}", line0, step),
-                               col0));
+        fixed ? fmt::format("{} + j * {}", to, step * type.getPitch() * bytes)
+              : fmt::format(
+                    "{} + {}", nameOf(copy.getBuffer()),
+                    swizzledText(type, fmt::format("{} + j * {}", line0, step),
+                                 col0));
     line("{}{}({}, {}, {});", ifText(guard), copyText, place, from,
          is.empty() ? "true" : is);
     if (walks)
@@ -670,10 +669,9 @@ LogicalResult Printer::copyAsync(Operation *op) {
   if (rank == 2)
     addProduct(place, "y", lineStride);
   addProduct(place, "x", colStride);
-  std::string at =
-      type.getSwizzle()
-          ? swizzledText(type, "y", "x")
-          : fmt::format("(y * {} + x) * {}", type.getPitch(), bytes);
+  std::string at = type.getSwizzle() ? swizzledText(type, "y", "x")
+                                     : fmt::format("(y * {} + x) * {}",
+                                                   type.getPitch(), bytes);
   line("{}{}({} + {}, {}, {});",
        ifText(guard.empty() ? "" : fmt::format("chunk < {}", chunks)), copyText,
        nameOf(copy.getBuffer()), at, place, is.empty() ? "true" : is);

@@ -371,8 +371,8 @@ LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError,
       return emitError() << "expected lines of whole panels of " << swizzle
                          << " bytes, and a multiple of 8 of them, in a "
                             "swizzled buffer, got "
-                         << shape[flipped ? 1 : 0] << " lines of "
-                         << length * 2 << " bytes";
+                         << shape[flipped ? 1 : 0] << " lines of " << length * 2
+                         << " bytes";
     if (pitch * 2 != swizzle)
       return emitError() << "expected a pitch of a panel's line, "
                          << swizzle / 2 << ", got " << pitch;
