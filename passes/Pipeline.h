@@ -13,9 +13,9 @@ namespace fathom {
 
 /// One pass of the pipeline.
 struct PipelineStep {
-  llvm::StringRef stage;  ///< variant, schedule, nest or map
-  llvm::StringRef pass;   ///< the pass argument, e.g. fa-tile
-  bool required;          ///< optional passes may be left out
+  llvm::StringRef stage; ///< variant, schedule, nest or map
+  llvm::StringRef pass;  ///< the pass argument, e.g. fa-tile
+  bool required;         ///< optional passes may be left out
   /// cpu, gpu or one GPU, as sm_90a, if it is for that only.
   llvm::StringRef target;
 

@@ -213,8 +213,8 @@ std::string multiplyByFours(Emulator &emulator, Options options) {
     for (fa::bf16 &v : *x)
       v.bits = fa::bitcast<unsigned>(float(int(random() % 9) - 4)) >> 16;
   void *params[] = {&a.buffer, &b.buffer, &c.buffer};
-  std::string wrong = emulator.run("warpgroup", 1, 128, 2 * 72 * 128, params,
-                                   memory, options);
+  std::string wrong =
+      emulator.run("warpgroup", 1, 128, 2 * 72 * 128, params, memory, options);
   for (int i = 0; i < 64 && wrong.empty(); ++i)
     for (int j = 0; j < 8 && wrong.empty(); ++j) {
       float sum = 0;
