@@ -741,6 +741,33 @@ def GpuWarpgroupProductsPass : Pass<"fa-gpu-warpgroup-products", "::mlir::Module
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
+def GpuOverlapProductsPass : Pass<"fa-gpu-overlap-products", "::mlir::ModuleOp"> {
+  let summary = "other work while products of four warps are under way";
+  let description = [{
+    Optional. A `fa_gpu.wgmma` starts right behind another, the first one whose
+    result and successors it does not need. The wait for it stands before the first op that
+    needs the result, or that may write the factors or let others do it, at the
+    latest at the end of the block; it counts the products started meanwhile.
+    Nothing moves where the tiles that live would need too many registers.
+
+    ```mlir
+    // before
+    %t = fa_gpu.wgmma %k, %qt, %zero : ...
+    %s = fa_gpu.wgmma_wait 0 %t : ...
+    %p = math.exp2 %s : ...
+    %u = fa_gpu.wgmma %v, %dot, %zero : ...
+    %dp = fa_gpu.wgmma_wait 0 %u : ...
+    // after
+    %t = fa_gpu.wgmma %k, %qt, %zero : ...
+    %u = fa_gpu.wgmma %v, %dot, %zero : ...
+    %s = fa_gpu.wgmma_wait 1 %t : ...
+    %p = math.exp2 %s : ...
+    %dp = fa_gpu.wgmma_wait 0 %u : ...
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
 def GpuOrderGridPass : Pass<"fa-gpu-order-grid", "::mlir::ModuleOp"> {
   let summary = "the CTAs with the longest loops start first";
   let description = [{

@@ -43,6 +43,7 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"map", "fa-gpu-peel-masks", false, "gpu"},
       {"map", "fa-gpu-fold-divisions", false, "gpu"},
       {"map", "fa-gpu-warpgroup-products", false, kWithWarpgroups},
+      {"map", "fa-gpu-overlap-products", false, kWithWarpgroups},
       {"map", "fa-gpu-lower-converts", true, "gpu"},
       {"map", "fa-gpu-place-barriers", true, "gpu"},
       {"map", "fa-gpu-assign-shared-memory", true, "gpu"},
