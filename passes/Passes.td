@@ -368,6 +368,54 @@ def ClassifyMaskPass : Pass<"fa-classify-mask", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def BoundMaskedLoopsPass : Pass<"fa-bound-masked-loops", "::mlir::ModuleOp"> {
+  let summary = "Bound loops by what rows and columns hold in memory";
+  let description = [{
+    Optional. A loop that tests in every iteration whether an entry of its mask
+    tile is true (see `fa-classify-mask`) gets bounds from a nest in front,
+    where the mask compares values of rows with values of columns, as ids of
+    documents. That nest finds the least and the greatest value of a line of
+    rows and of each line of columns, and from these intervals, per item, the
+    first and the last tile that can be visible; it evaluates no mask tile, and
+    runs over those dims only that the mask depends on. What is no such
+    comparison may be true. Iterations left out still do what stands in the
+    other branch of the test (they pass their turn).
+
+    Before:
+    ```mlir
+    fa.nest "output" parallel(%b = %B, %h = %H, %i = %sq step 128) {
+      scf.for %j = %c0 to %sk step %c64 ... {
+        %same = arith.cmpi eq, %row_ids, %column_ids : tensor<128x64xi32>
+        %any = fa.reduce any ...                  // of %same
+        scf.if %any -> (...) { ... } else { ... }
+      }
+    }
+    ```
+    After:
+    ```mlir
+    fa.nest "visible" parallel(%i = %sq step 128) {
+      ...                                         // least and greatest ids of 64 tiles at once
+      memref.store %first, %bounds[%ib, %c0] : memref<?x2xi32>
+      memref.store %end, %bounds[%ib, %c1] : memref<?x2xi32>
+    }
+    fa.nest "output" parallel(%b = %B, %h = %H, %i = %sq step 128) {
+      %lo = ...                                   // max(0, %bounds[%ib, 0])
+      %hi = ...                                   // min(%sk, %bounds[%ib, 1])
+      scf.for %j = %lo to %hi step %c64 ... { ... }
+    }
+    ```
+    With `keep-tests=false` the test per tile goes if the body is proved to do
+    nothing without it where the mask is false: tiles between the bounds are
+    then computed, hidden or not, by a loop without a fork.
+    Numerics: unchanged. Values are compared as f64, which keeps their order.
+  }];
+  let options = [
+    Option<"keepTests", "keep-tests", "bool", "true",
+           "keep the test per tile, for tiles that are hidden between others">
+  ];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::arith::ArithDialect"];
+}
 def SplitKeysPass : Pass<"fa-split-keys", "::mlir::ModuleOp"> {
   let summary = "Pass over parts of the keys in parallel and merge them (optional)";
   let description = [{

@@ -23,6 +23,7 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"nest", "fa-fuse-backward-nests", false, ""},
       {"nest", "fa-place-dq-accumulation", false, ""},
       {"nest", "fa-classify-mask", false, ""},
+      {"nest", "fa-bound-masked-loops", false, ""},
       {"nest", "fa-split-keys", false, ""},
       {"nest", "fa-specialize-masked-blocks", false, ""},
       {"nest", "fa-count-tiles", false, ""},
@@ -75,6 +76,8 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
   }
   if (pass == "fa-partition")
     return o.part.empty() ? "" : "part=" + o.part;
+  if (pass == "fa-bound-masked-loops")
+    return o.target == "cpu" ? "" : "keep-tests=false";
   if (pass == "fa-specialize-masked-blocks")
     return o.target == "cpu" ? "" : "selects-only=true";
   if (pass == "fa-map-to-gpu")
