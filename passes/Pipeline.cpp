@@ -37,8 +37,10 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"map", "fa-gpu-order-products", false, "gpu"},
       {"map", "fa-gpu-fold-exp2", false, "gpu"},
       {"map", "fa-gpu-order-grid", false, "gpu"},
+      {"map", "fa-gpu-bulk-copies", false, "sm_90a"},
       {"map", "fa-gpu-peel-masks", false, "gpu"},
       {"map", "fa-gpu-fold-divisions", false, "gpu"},
+      {"map", "fa-gpu-specialize-warps", false, "sm_90a"},
       {"map", "fa-gpu-lower-converts", true, "gpu"},
       {"map", "fa-gpu-place-barriers", true, "gpu"},
       {"map", "fa-gpu-assign-shared-memory", true, "gpu"},
@@ -132,7 +134,7 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
   bool endsInMap = *end > 0 && steps[*end - 1].stage == "map";
   for (size_t i = *start; i < steps.size(); ++i) {
     const PipelineStep &s = steps[i];
-    if (!s.target.empty() && (s.target == "cpu") != (o.target == "cpu"))
+    if (!s.isFor(o.target))
       continue;
     bool within = i < *end;
     bool wanted = within || ((o.map || o.runnable) && s.required);

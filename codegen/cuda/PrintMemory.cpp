@@ -380,7 +380,7 @@ LogicalResult Printer::scatterAdd(Operation *op) {
   }
   line("#pragma unroll 1");
   open("for (int turn = 0; turn < {}; ++turn) {{",
-       kernel.getNumWarps() * gpu::kWarp);
+       gpu::warpsOf(op) * gpu::kWarp);
   open("if ({}) {{", both("turn == fa::thread_id()", once));
   openUnrolled(layout.getNumRegisters(), 1, "r");
   std::string at = fresh("place");
@@ -388,7 +388,7 @@ LogicalResult Printer::scatterAdd(Operation *op) {
   line("fa::store_global({0}, fa::load_global({0}) + {1});", at, value);
   close();
   close();
-  line("fa::barrier();");
+  line("{}", barrierText);
   close();
   return success();
 }
@@ -432,7 +432,7 @@ LogicalResult Printer::stage(Operation *op) {
 
 std::string cuda::swizzledText(gpu::SharedType type, StringRef line,
                                StringRef column) {
-  std::string bytes = column == "0"                                     ? "0"
+  std::string bytes = column == "0" ? "0"
                       : column.find_first_of("+-/% ") == StringRef::npos
                           ? fmt::format("{} * 2", column.str())
                           : fmt::format("({}) * 2", bare(column).str());
@@ -458,8 +458,8 @@ static bool swizzlesApart(gpu::SharedType type, gpu::ThreadLayoutAttr layout) {
          !(threads[1] & registers[1] & mask[1]);
 }
 
-std::function<std::string(Printer::R)>
-Printer::sharedPlace(Value buffer, Layout layout) {
+std::function<std::string(Printer::R)> Printer::sharedPlace(Value buffer,
+                                                            Layout layout) {
   auto type = cast<gpu::SharedType>(buffer.getType());
   if (type.getSwizzle()) {
     int64_t lineDim = type.getFlipped() ? 1 : 0;
@@ -569,7 +569,7 @@ LogicalResult Printer::copyAsync(Operation *op) {
   gpu::SharedType type = copy.getBuffer().getType();
   int64_t bytes = type.getElementBytes(), entries = copy.getVector() / bytes;
   int64_t lines = type.getLines(), across = type.getLineLength() / entries;
-  int64_t threads = kernel.getNumWarps() * gpu::kWarp, chunks = lines * across;
+  int64_t threads = gpu::warpsOf(op) * gpu::kWarp, chunks = lines * across;
   int64_t rank = type.getRank(), first = copy.getIndices().size() - rank;
   Value limit = copy.getLimits().back(), index = copy.getIndices().back();
   auto i = constantOf(index), n = constantOf(limit);
@@ -644,12 +644,11 @@ LogicalResult Printer::copyAsync(Operation *op) {
     if (!cols.empty())
       require(fmt::format("{} < {}", col0, cols));
     std::string place =
-        fixed
-            ? fmt::format("{} + j * {}", to, step * type.getPitch() * bytes)
-            : fmt::format(
-                  "{} + {}", nameOf(copy.getBuffer()),
-                  swizzledText(type, fmt::format("{} + j * {}", line0, step),
-                               col0));
+        fixed ? fmt::format("{} + j * {}", to, step * type.getPitch() * bytes)
+              : fmt::format(
+                    "{} + {}", nameOf(copy.getBuffer()),
+                    swizzledText(type, fmt::format("{} + j * {}", line0, step),
+                                 col0));
     line("{}{}({}, {}, {});", ifText(guard), copyText, place, from,
          is.empty() ? "true" : is);
     if (walks)
@@ -670,13 +669,61 @@ LogicalResult Printer::copyAsync(Operation *op) {
   if (rank == 2)
     addProduct(place, "y", lineStride);
   addProduct(place, "x", colStride);
-  std::string at =
-      type.getSwizzle()
-          ? swizzledText(type, "y", "x")
-          : fmt::format("(y * {} + x) * {}", type.getPitch(), bytes);
+  std::string at = type.getSwizzle() ? swizzledText(type, "y", "x")
+                                     : fmt::format("(y * {} + x) * {}",
+                                                   type.getPitch(), bytes);
   line("{}{}({} + {}, {}, {});",
        ifText(guard.empty() ? "" : fmt::format("chunk < {}", chunks)), copyText,
        nameOf(copy.getBuffer()), at, place, is.empty() ? "true" : is);
+  close();
+  return success();
+}
+
+LogicalResult Printer::mbarriers(Operation *op) {
+  auto make = cast<gpu::MbarriersOp>(op);
+  int64_t count = make.getResult().getType().getCount();
+  int64_t place = make.getOffset() ? int64_t(*make.getOffset())
+                                   : places.lookup(make.getResult());
+  std::string name = declare(make.getResult());
+  line("const unsigned {} = {}; // {} barriers", name, place, count);
+  open("if (fa::thread_id() == 0) {{");
+  for (int64_t i = 0; i < count; ++i)
+    line("fa::mbarrier_init({} + {}, {});", name, 8 * i, make.getArrivals());
+  line("fa::mbarrier_init_fence();");
+  close();
+  return success();
+}
+
+std::string Printer::mbarrierPlace(Value barriers, Value index) {
+  if (auto i = constantOf(index))
+    return fmt::format("{} + {}", nameOf(barriers), 8 * *i);
+  return fmt::format("{} + 8 * unsigned({})", nameOf(barriers), scalar(index));
+}
+
+LogicalResult Printer::copyBox(Operation *op) {
+  auto copy = cast<gpu::CopyBoxOp>(op);
+  gpu::SharedType type = copy.getBuffer().getType();
+  ArrayRef<int64_t> box = copy.getMap().getType().getBox();
+  int64_t lines = type.getLines(), length = type.getLineLength();
+  int64_t boxLines = box[box.size() - 2], boxLength = box.back();
+  comment(op);
+  open("{}{{", singleThread ? "" : "if (fa::thread_id() == 0) ");
+  std::string barrier = fresh("barrier");
+  line("const unsigned {} = {};", barrier,
+       mbarrierPlace(copy.getSignals(), copy.getIndex()));
+  line("fa::mbarrier_arrive_expect({}, {});", barrier, type.getStageBytes());
+  for (int64_t col = 0; col < length; col += boxLength)
+    for (int64_t row = 0; row < lines; row += boxLines) {
+      std::string at;
+      for (auto [d, index] : llvm::enumerate(copy.getIndices())) {
+        int64_t left = box.size() - d, add = left == 2 ? row : col;
+        at += fmt::format(", int({}{})", bare(scalar(index)).str(),
+                          left > 2 || !add ? "" : fmt::format(" + {}", add));
+      }
+      line("fa::copy_box({} + {}, {}, {}{});", nameOf(copy.getBuffer()),
+           (col * lines + row * boxLength) * type.getElementBytes(),
+           nameOf(copy.getMap()), barrier, at);
+    }
   close();
   return success();
 }
@@ -692,10 +739,10 @@ LogicalResult Printer::claim(Operation *op) {
   line("if (fa::thread_id() == 0)");
   line("  fa::store_shared<int>({}, fa::atomic_inc({}.data));", scratch,
        nameOf(claim.getCounter()));
-  line("fa::barrier();");
+  line("{}", barrierText);
   std::string name = declare(claim.getResult());
   line("const long long {} = fa::load_shared<int>({});", name, scratch);
-  line("fa::barrier(); // {} may be written again", scratch);
+  line("{} // {} may be written again", barrierText, scratch);
   return success();
 }
 
@@ -708,14 +755,14 @@ LogicalResult Printer::waitTurn(Operation *op) {
   line("while (fa::load_acquire(ticket) != int({}))", scalar(wait.getTurn()));
   line("  fa::nanosleep_hint();");
   close();
-  line("fa::barrier();");
+  line("{}", barrierText);
   return success();
 }
 
 LogicalResult Printer::endTurn(Operation *op) {
   auto end = cast<gpu::EndTurnOp>(op);
   comment(op);
-  line("fa::barrier();");
+  line("{}", barrierText);
   open("if (fa::thread_id() == 0) {{");
   line("int *const ticket = {};", pointer(end.getTickets(), end.getIndices()));
   line("fa::thread_fence();");

@@ -411,9 +411,8 @@ static bool fromJSON(const json::Value &value, Plan &p, json::Path path) {
   json::ObjectMapper o(value, path);
   return o && o.map("name", p.name) && o.map("arguments", p.arguments) &&
          o.map("workspaces", p.workspaces) && o.map("maps", p.maps) &&
-         o.map("launches", p.launches) &&
-         o.map("code", p.code) && o.map("results", p.results) &&
-         o.map("registers", p.registers);
+         o.map("launches", p.launches) && o.map("code", p.code) &&
+         o.map("results", p.results) && o.map("registers", p.registers);
 }
 
 /// The parser calls itself for each level, so a foreign text could use up the

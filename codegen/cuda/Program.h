@@ -73,7 +73,7 @@ struct Workspace {
 struct BoxMap {
   static constexpr int kMaxRank = 5, kMaxBox = 256;
   bool ofWorkspace = false;
-  int array = 0; ///< an argument or a workspace
+  int array = 0;                     ///< an argument or a workspace
   std::vector<Workspace::Dim> sizes; ///< entries past them count as zeros
   std::vector<int> box;
   int swizzle = 0; ///< bytes of the pattern in which boxes lie; 0: none

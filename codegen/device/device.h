@@ -193,18 +193,18 @@ FA_DEVICE void cp_async_wait() {
 /// copies that they announced for it have landed. Others see it after a fence
 /// of this thread and a barrier().
 FA_DEVICE void mbarrier_init(unsigned offset, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(
-                   shared_address(offset)),
-               "r"(arrivals)
-               : "memory");
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(offset)),
+      "r"(arrivals)
+      : "memory");
 }
 FA_DEVICE void mbarrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 FA_DEVICE void mbarrier_arrive(unsigned offset) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(
-                   shared_address(offset))
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(offset))
+      : "memory");
 }
 /// Arrives, and announces copies of so many bytes.
 FA_DEVICE void mbarrier_arrive_expect(unsigned offset, unsigned bytes) {

@@ -324,8 +324,8 @@ Status PlanRunner::makeMap(int index, ArrayRef<CallArgument> arguments,
   BoxArray a;
   a.rank = m.box.size();
   a.swizzle = m.swizzle;
-  Scalar type = m.ofWorkspace ? plan_->workspaces[m.array].type
-                              : arguments[m.array].type;
+  Scalar type =
+      m.ofWorkspace ? plan_->workspaces[m.array].type : arguments[m.array].type;
   a.elementBytes = sizeOf(type);
   a.data = m.ofWorkspace ? block + state.spaces[m.array].offset
                          : arguments[m.array].data;
@@ -340,9 +340,8 @@ Status PlanRunner::makeMap(int index, ArrayRef<CallArgument> arguments,
       std::memset(map, 0, kMapBytes);
       return {};
     }
-    a.strides[d] = m.ofWorkspace
-                       ? dense
-                       : arguments[m.array].strides[d] * a.elementBytes;
+    a.strides[d] =
+        m.ofWorkspace ? dense : arguments[m.array].strides[d] * a.elementBytes;
     if (m.ofWorkspace)
       dense *= sizeIn(plan_->workspaces[m.array].dims[d]);
     if (a.sizes[d] == 1)
@@ -415,9 +414,8 @@ Status PlanRunner::launch(const Launch &launch,
   llvm::SmallVector<void *, 32> parameters;
   Map *map = made.begin();
   for (auto [p, place] : llvm::zip_equal(launch.parameters, places))
-    parameters.push_back(p.kind == Parameter::map
-                             ? static_cast<void *>(map++)
-                             : words.begin() + place);
+    parameters.push_back(p.kind == Parameter::map ? static_cast<void *>(map++)
+                                                  : words.begin() + place);
   return machine.launch(launch.kernel, grid, parameters.data());
 }
 

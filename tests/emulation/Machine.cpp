@@ -546,8 +546,8 @@ void Machine::copyBox(unsigned offset, const void *p, unsigned mbarrier,
       int64_t x = at[rank - 1] + c / map.elementBytes;
       if (inside && x >= 0 && x < map.sizes[rank - 1]) {
         piece.from = from + x * map.elementBytes;
-        piece.valid = std::min<int64_t>(
-            16, (map.sizes[rank - 1] - x) * map.elementBytes);
+        piece.valid =
+            std::min<int64_t>(16, (map.sizes[rank - 1] - x) * map.elementBytes);
         for (unsigned b = 0; b < piece.valid; b += map.elementBytes)
           global(piece.from + b, map.elementBytes, Access::read);
       }

@@ -8,7 +8,7 @@ using namespace fathom::emulation;
 
 namespace {
 constexpr int kAll = 1024; ///< the number of warp w's lanes together: kAll + w
-constexpr int kBox = 2048;  ///< a copier's copy is one of a box
+constexpr int kBox = 2048; ///< a copier's copy is one of a box
 constexpr size_t kMaxSets = 1 << 16, kSteps = 1 << 12;
 
 uint16_t number(const Agent &agent) {

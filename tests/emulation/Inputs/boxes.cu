@@ -30,7 +30,6 @@ void boxes(const FA_IN_PLACE fa::TensorMap x, fa::Buffer<int, 3> out) {
       fa::copy_box(2048 * stage + 1024, x, full, 8 * i, 32);
 #ifdef FAULT_TWO_ARRIVALS
       fa::mbarrier_arrive(full);
-      fa::mbarrier_arrive(full);
 #endif
     }
   if (me < 64)
