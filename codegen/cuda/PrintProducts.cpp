@@ -114,10 +114,10 @@ Printer::matrixPlace(Value factor, bool isA, Layout layout, int64_t blocks,
   auto type = cast<gpu::SharedType>(factor.getType());
   // Lines of the buffer run along the depth, or each is one of its steps.
   bool depthInLine = isA != type.getFlipped();
-  std::string lane = isA == depthInLine ? "lane % 16"
-                                        : "lane / 16 * 8 + lane % 8";
-  std::string column = isA == depthInLine ? "lane / 16 * 8"
-                                          : "lane / 8 % 2 * 8";
+  std::string lane =
+      isA == depthInLine ? "lane % 16" : "lane / 16 * 8 + lane % 8";
+  std::string column =
+      isA == depthInLine ? "lane / 16 * 8" : "lane / 8 % 2 * 8";
   std::string warp = warpOffset(layout, isA ? 0 : 1);
   if (!warp.empty())
     (depthInLine ? lane : column) += " + " + warp;

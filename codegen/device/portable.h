@@ -66,8 +66,8 @@ FA_DEVICE To bitcast(From x) {
 template <unsigned swizzle>
 FA_DEVICE constexpr unsigned swizzled(unsigned lines, unsigned line,
                                       unsigned column) {
-  unsigned at = column / swizzle * (lines * swizzle) + line * swizzle +
-                column % swizzle;
+  unsigned at =
+      column / swizzle * (lines * swizzle) + line * swizzle + column % swizzle;
   return at ^ (at >> 3 & (swizzle - 16));
 }
 /// From one place to another, `step` further: what swizzled() gives for the

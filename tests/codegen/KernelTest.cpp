@@ -579,10 +579,11 @@ TEST(Kernel, ThroughSharedMemory) {
                 plain = fmt::format("!fa_gpu.shared<{}x{}x{}, {}>",
                                     flipped ? cols : rows,
                                     flipped ? rows : cols, type, how),
-                view = flipped
-                           ? fmt::format("!fa_gpu.shared<{}x{}x{}, {}, flipped>",
-                                         rows, cols, type, how)
-                           : plain;
+                view =
+                    flipped
+                        ? fmt::format("!fa_gpu.shared<{}x{}x{}, {}, flipped>",
+                                      rows, cols, type, how)
+                        : plain;
     r.body = constants({rows, cols});
     r.body += fmt::format(
         "%buf = fa_gpu.alloc : {0}\n{1}"
