@@ -112,7 +112,7 @@ private:
     for (Operation *user : usersOf(filled.buffer())) {
       if (auto copy = dyn_cast<CopyAsyncOp>(user))
         filled.copies.push_back(copy);
-      else if (isa<MmaOp, LoadSharedOp>(user))
+      else if (isa<MmaOp, WgmmaOp, LoadSharedOp>(user))
         filled.readers.push_back(user);
       else
         others = true;

@@ -374,7 +374,7 @@ LogicalResult TileMapper::map(Operation *op) {
 
 /// Warps by the accumulators that a thread must hold: what loops carry and the
 /// two largest products that start anew, in at most 208 of its 255 registers.
-int64_t chooseWarps(NestOp nest) {
+int64_t chooseWarps(NestOp nest, bool warpgroups) {
   int64_t carried = 0;
   SmallVector<int64_t> fresh = {0, 0}; // sizes of products that start anew
   nest.walk([&](scf::ForOp loop) {
@@ -392,8 +392,8 @@ int64_t chooseWarps(NestOp nest) {
     fresh.push_back(type.getNumElements() * type.getElementTypeBitWidth() / 32);
   });
   llvm::sort(fresh, std::greater<>());
-  int64_t warps = 4;
-  while (warps < 16 && (carried + fresh[0] + fresh[1]) / (warps * kWarp) > 208)
+  int64_t warps = 4, most = warpgroups ? 160 : 208;
+  while (warps < 16 && (carried + fresh[0] + fresh[1]) / (warps * kWarp) > most)
     warps *= 2;
   return warps;
 }
@@ -540,7 +540,7 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   outside.setInsertionPointAfter(f);
   auto kernel = KernelOp::create(
       outside, loc, name, b.getFunctionType(types, {}), ArrayAttr(),
-      ArrayAttr(), numWarps ? int64_t(numWarps) : chooseWarps(nest),
+      ArrayAttr(), numWarps ? int64_t(numWarps) : chooseWarps(nest, warpgroups),
       /*min_blocks=*/1, alignments);
   Block *body = &kernel.getBody().emplaceBlock();
   for (auto [v, type] : llvm::zip(passed, types))

@@ -214,6 +214,19 @@ private:
     return need(wait.getIndex()) && need(wait.getParity()) ? "" : why;
   }
 
+  /// The op of its block after which `op` reads no more: of a product that is
+  /// under way, the wait for it. Null if that stands elsewhere.
+  static Operation *endOf(Operation *op) {
+    auto product = dyn_cast<WgmmaOp>(op);
+    if (!product)
+      return op;
+    for (Operation *user : product.getResult().getUsers())
+      if (user->getBlock() == op->getBlock() &&
+          isa<WgmmaOp, WgmmaWaitOp>(user))
+        return endOf(user);
+    return nullptr;
+  }
+
   /// Finds where the stages of `full` are free again. Why that can't be told.
   StringRef inspectReaders(Value full) {
     Ring &ring = rings[full];
@@ -232,6 +245,9 @@ private:
         if (Operation *op = wait->getBlock()->findAncestorOpInBlock(*reader)) {
           if (op->isBeforeInBlock(wait))
             return "a stage is read before the wait for it";
+          op = endOf(op);
+          if (!op)
+            return "a product that reads a stage outlasts the round";
           if (!last || last->isBeforeInBlock(op))
             last = op;
         }
