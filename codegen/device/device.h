@@ -218,47 +218,44 @@ FA_DEVICE void mbarrier_arrive_expect(unsigned offset, unsigned bytes) {
 FA_DEVICE void mbarrier_wait(unsigned offset, bool parity) {
   unsigned ended;
   do
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
+    asm volatile("{\n.reg .pred p;\n"
                  "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, p;\n"
-                 "}"
+                 "selp.u32 %0, 1, 0, p;\n}"
                  : "=r"(ended)
                  : "r"(shared_address(offset)), "r"(unsigned(parity))
                  : "memory");
   while (!ended);
 }
-/// Starts copying the box of `map` that begins at the coordinates `at`, the
-/// last dim last, to `offset`. Entries outside of the array become zeros. The
-/// bytes count for the barrier at `mbarrier`.
-template <class... Index>
-FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
-                        unsigned mbarrier, Index... at) {
-  constexpr int rank = sizeof...(at);
-  static_assert(rank >= 1 && rank <= 5);
-  int x[] = {int(at)...};
+
+/// Starts copying the box of `map` that begins at these coordinates, the last
+/// dim last, to `offset`. Entries outside of the array become zeros. The bytes
+/// count for the barrier at `mbarrier`.
 #define FA_COPY_BOX(dims, coordinates, ...)                                    \
   asm volatile("cp.async.bulk.tensor." dims ".shared::cluster.global"          \
                ".mbarrier::complete_tx::bytes [%0], [%1, {" coordinates        \
                "}], [%2];" ::"r"(shared_address(offset)),                      \
                "l"(&map), "r"(shared_address(mbarrier)), __VA_ARGS__           \
                : "memory")
-  if constexpr (rank == 1)
-    FA_COPY_BOX("1d", "%3", "r"(x[0]));
-  else if constexpr (rank == 2)
-    FA_COPY_BOX("2d", "%4, %3", "r"(x[0]), "r"(x[1]));
-  else if constexpr (rank == 3)
-    FA_COPY_BOX("3d", "%5, %4, %3", "r"(x[0]), "r"(x[1]), "r"(x[2]));
-  else if constexpr (rank == 4)
-    FA_COPY_BOX("4d", "%6, %5, %4, %3", "r"(x[0]), "r"(x[1]), "r"(x[2]),
-                "r"(x[3]));
-  else
-    FA_COPY_BOX("5d", "%7, %6, %5, %4, %3", "r"(x[0]), "r"(x[1]), "r"(x[2]),
-                "r"(x[3]), "r"(x[4]));
-#undef FA_COPY_BOX
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y) {
+  FA_COPY_BOX("2d", "%4, %3", "r"(x), "r"(y));
 }
-/// Registers a thread of this warpgroup, whose warps all come here, gives back
-/// or takes, to have `count`: 24 to 240, a multiple of 8. sm_90a only.
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y, int z) {
+  FA_COPY_BOX("3d", "%5, %4, %3", "r"(x), "r"(y), "r"(z));
+}
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y, int z, int u) {
+  FA_COPY_BOX("4d", "%6, %5, %4, %3", "r"(x), "r"(y), "r"(z), "r"(u));
+}
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y, int z, int u, int v) {
+  FA_COPY_BOX("5d", "%7, %6, %5, %4, %3", "r"(x), "r"(y), "r"(z), "r"(u),
+              "r"(v));
+}
+#undef FA_COPY_BOX
+/// A thread of this warpgroup, all of which comes here, gives back registers or
+/// takes some, to have `count`: 24 to 240, a multiple of 8. sm_90a only.
 template <int count>
 FA_DEVICE void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));

@@ -63,7 +63,7 @@ const std::vector<Strides> kStrides = {{"contiguous", true},
                                        {"contiguous", false},
                                        {"heads_inside", true},
                                        {"odd", false}};
-const std::vector<const char *> kTargets = {"sm_80", "sm_90"};
+const std::vector<const char *> kTargets = {"sm_80", "sm_90", "sm_90a"};
 const std::vector<bool> kLseGrads = {true, false};
 
 /// Numbers of choices, in this order.

@@ -45,6 +45,8 @@ public:
             .wasInterrupted())
       return "it has roles";
     int64_t warps = kernel.getNumWarps();
+    if (warps < 2 * kGroup)
+      return "few warps compute, and more CTAs beside them hide copies too";
     if (warps + kGroup > 32)
       return "a CTA can't have more warps";
     collectShared();
@@ -108,7 +110,7 @@ private:
   /// In all, a thread of each of the groups of four warps has 512.
   SmallVector<int64_t> registersFor(int64_t warps) {
     int64_t groups = warps / kGroup;
-    if (warps % kGroup || groups < 2 || kernel.getMinBlocks() > 1)
+    if (warps % kGroup || kernel.getMinBlocks() > 1)
       return {0, 0};
     int64_t few = groups == 2 ? 24 : 32;
     return {std::min<int64_t>(240, (512 - few) / groups / 8 * 8), few};

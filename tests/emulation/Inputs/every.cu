@@ -48,9 +48,9 @@ FA_DEVICE void reals(T *p) {
 FA_DEVICE void boxes(const fa::TensorMap &map) {
   fa::mbarrier_init(0, 1), fa::mbarrier_init_fence();
   fa::mbarrier_arrive(0), fa::mbarrier_arrive_expect(0, 16);
-  fa::copy_box(128, map, 0, 1), fa::copy_box(128, map, 0, 1, 2);
+  fa::copy_box(128, map, 0, 1, 2);
   fa::copy_box(128, map, 0, 1, 2, 3), fa::copy_box(128, map, 0, 1, 2, 3, 4);
-  fa::copy_box(128, map, 0, 1, 2, 3, 4, 5ll);
+  fa::copy_box(128, map, 0, 1, 2, 3, 4, 5);
   fa::mbarrier_wait(0, true);
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   fa::give_registers<40>(), fa::take_registers<232>();
