@@ -101,7 +101,10 @@ std::string Printer::sumArray(Value acc, Value result, bool &starts) {
     return names[result] = nameOf(acc);
   }
   std::string sum = declareVariable(result);
-  if (starts || !matchPattern(acc, m_AnyZeroFloat())) {
+  Value source = acc;
+  while (auto transpose = source.getDefiningOp<TransposeOp>())
+    source = transpose.getTile();
+  if (starts || !matchPattern(source, m_AnyZeroFloat())) {
     starts = true;
     assign(sum, acc);
   }

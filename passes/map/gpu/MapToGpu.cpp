@@ -385,15 +385,18 @@ int64_t chooseWarps(NestOp nest, bool warpgroups) {
         sum += tile.getNumElements() * tile.getElementTypeBitWidth() / 32;
     carried = std::max(carried, sum);
   });
+  int64_t rows = 0;
   nest.walk([&](DotOp dot) {
+    auto type = dot.getResult().getType();
+    rows = std::max(rows, type.getDimSize(0));
     if (!floatConstant(dot.getAcc()))
       return;
-    auto type = dot.getResult().getType();
     fresh.push_back(type.getNumElements() * type.getElementTypeBitWidth() / 32);
   });
   llvm::sort(fresh, std::greater<>());
-  int64_t warps = 4, most = warpgroups ? 160 : 208;
-  while (warps < 16 && (carried + fresh[0] + fresh[1]) / (warps * kWarp) > most)
+  // With products of four warps, 128 rows are for two of these.
+  int64_t warps = warpgroups && rows >= 128 ? 8 : 4;
+  while (warps < 16 && (carried + fresh[0] + fresh[1]) / (warps * kWarp) > 208)
     warps *= 2;
   return warps;
 }
