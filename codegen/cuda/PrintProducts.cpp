@@ -309,7 +309,10 @@ static std::string wgmmaText(const std::string &name, const std::string &type,
       "    : {}, \"l\"(b), \"r\"(int(add)));\n"
       "}}\n",
       name, registers ? "const unsigned *" : "unsigned long long ", next + 1, n,
-      type, type, sums, a, next, registers ? "" : transA ? ", 1" : ", 0",
+      type, type, sums, a, next,
+      registers ? ""
+      : transA  ? ", 1"
+                : ", 0",
       int(transB), operands, inputs);
 }
 
@@ -353,7 +356,8 @@ LogicalResult Printer::wgmma(Operation *op) {
     else if (depth / 16 <= steps)
       text += " + k * 2";
     else
-      text += fmt::format(" + (k / {0} * {1} + k % {0} * 2)", steps, panel / 16);
+      text +=
+          fmt::format(" + (k / {0} * {1} + k % {0} * 2)", steps, panel / 16);
     if (block)
       text += fmt::format(" + m * {}", across(block) / 16);
     return text;

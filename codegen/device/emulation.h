@@ -327,15 +327,15 @@ inline void mma_m8n8k4_f64(double *d, double a, double b) {
 inline unsigned shared_address(unsigned offset) { return offset; }
 template <int n, class T, bool transposed_a, bool transposed_b>
 void wgmma(float *d, unsigned long long a, unsigned long long b, bool add) {
-  machine->startProduct({same<T, f16> ? emulation::Mma::f16
-                                      : emulation::Mma::bf16,
-                         n, d, nullptr, a, b, transposed_a, transposed_b, add});
+  machine->startProduct(
+      {same<T, f16> ? emulation::Mma::f16 : emulation::Mma::bf16, n, d, nullptr,
+       a, b, transposed_a, transposed_b, add});
 }
 template <int n, class T, bool transposed_a, bool transposed_b>
 void wgmma(float *d, const unsigned *a, unsigned long long b, bool add) {
-  machine->startProduct({same<T, f16> ? emulation::Mma::f16
-                                      : emulation::Mma::bf16,
-                         n, d, a, 0, b, transposed_a, transposed_b, add});
+  machine->startProduct(
+      {same<T, f16> ? emulation::Mma::f16 : emulation::Mma::bf16, n, d, a, 0, b,
+       transposed_a, transposed_b, add});
 }
 template <int count, class T>
 void pin(T *) {}

@@ -564,9 +564,7 @@ static Type elementOf(Type t) {
   return shared ? shared.getElementType()
                 : cast<RankedTensorType>(t).getElementType();
 }
-static bool isHalf(Type element) {
-  return element.isBF16() || element.isF16();
-}
+static bool isHalf(Type element) { return element.isBF16() || element.isF16(); }
 
 /// What fa_gpu.mma and fa_gpu.wgmma have in common.
 static LogicalResult verifyProduct(Operation *op, Type a, SharedType b,

@@ -246,8 +246,8 @@ std::string multiplyByFours(Emulator &emulator, Options options) {
     for (fa::bf16 &v : *x)
       v.bits = fa::bitcast<unsigned>(float(int(random() % 9) - 4)) >> 16;
   void *params[] = {&a.buffer, &b.buffer, &c.buffer};
-  std::string wrong = emulator.run("warpgroup", 1, 128, 2 * 72 * 128, params,
-                                   memory, options);
+  std::string wrong =
+      emulator.run("warpgroup", 1, 128, 2 * 72 * 128, params, memory, options);
   for (int i = 0; i < 64 && wrong.empty(); ++i)
     for (int j = 0; j < 8 && wrong.empty(); ++j) {
       float sum = 0;
@@ -348,9 +348,9 @@ TEST(Emulation, FilesAreCuda) {
   using namespace fathom::cuda;
   if (auto there = nvrtc(); !there)
     GTEST_SKIP() << llvm::toString(there.takeError());
-  for (const char *name : {"gemm", "reduce", "columns", "ticket", "roles",
-                           "fragments", "convert", "boxes", "every",
-                           "warpgroups"})
+  for (const char *name :
+       {"gemm", "reduce", "columns", "ticket", "roles", "fragments", "convert",
+        "boxes", "every", "warpgroups"})
     for (const char *arch : {"sm_80", "sm_90", "sm_90a", "compute_80"}) {
       if (name == std::string("boxes") && !llvm::StringRef(arch).contains("90"))
         continue;
@@ -446,7 +446,8 @@ const Fault kFaults[] = {
     {"boxes", "NOT_FREE", copyBoxes, "overwritten, with no barrier after",
      "its barrier's phase has not ended"},
     {"boxes", "LITTLE_EXPECTED", copyBoxes, "no thread can go on",
-     "its barrier's phase has not ended"},
+     "its barrier's phase has not ended",
+     "with no barrier after the copy of a box wrote it"},
     {"boxes", "TWO_ARRIVALS", copyBoxes, "no thread can go on",
      "once more than the 1 arrivals of a phase"},
     {"boxes", "PARITY", copyBoxes, "its barrier's phase has not ended",

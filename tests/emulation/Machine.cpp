@@ -983,8 +983,8 @@ void Machine::start(Warp &warp, const Product &p) {
   auto read = [&](unsigned long long bits, unsigned line, unsigned x,
                   bool transposed, float *to, int step) {
     unsigned at = Descriptor(bits).place(line, x, transposed);
-    auto *from = static_cast<unsigned char *>(
-        sharedBytes(at, 16, false, agent, thread));
+    auto *from =
+        static_cast<unsigned char *>(sharedBytes(at, 16, false, agent, thread));
     for (unsigned i = 0; i < 16; ++i)
       if (auto writer = cta.writers[at + i];
           writer.thread >= 0 &&

@@ -25,9 +25,8 @@
 // CHECK: fa_gpu.copy_box %[[YMAP]]
 // CHECK: fa_gpu.wait_phase %[[PARITY]] of %[[FULL]][%[[STAGE]]]
 // CHECK-NEXT: fa_gpu.mma
-// CHECK: %[[OVER:.*]] = arith.cmpi eq, %[[STAGE]], %{{.*}}
 // CHECK: %[[OTHER:.*]] = arith.xori %[[PARITY]], %true
-// CHECK: %[[NEXT:.*]] = arith.select %[[OVER]], %[[OTHER]], %[[PARITY]] : i1
+// CHECK-NEXT: %[[NEXT:.*]] = arith.select %{{.*}}, %[[OTHER]], %[[PARITY]] : i1
 // CHECK: scf.yield %{{.*}}, %{{.*}}, %[[NEXT]]
 // REMARK-DAG: [Passed] fa-gpu-bulk-copies | Category:fathom | Remark="2 buffers are filled with boxes"
 

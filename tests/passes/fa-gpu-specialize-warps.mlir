@@ -30,9 +30,9 @@
 // CHECK-NOT: wait_phase
 // CHECK: fa_gpu.copy_box {{.*}} signals %[[FULL]]
 // CHECK: scf.for %{{.*}} iter_args(%[[STAGE2:.*]] = %{{.*}}, %[[PARITY2:.*]] = %false) -> (index, i1)
-// CHECK: %[[INTO:.*]] = arith.select
-// CHECK: scf.if
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %[[STAGE2]], %c0
+// CHECK: %[[INTO:.*]] = arith.select %[[FIRST]]
+// CHECK: scf.if
 // CHECK: %[[BEFORE:.*]] = arith.xori %[[PARITY2]], %[[FIRST]] : i1
 // CHECK: fa_gpu.wait_phase %[[BEFORE]] of %[[FREE]][%[[INTO]]]
 // CHECK: fa_gpu.copy_box {{.*}} signals %[[FULL]][%[[INTO]]]

@@ -43,7 +43,8 @@ struct Way {
 class Orientation {
 public:
   Orientation(KernelOp kernel, bool warpgroups)
-      : kernel(kernel), warpgroups(warpgroups && kernel.getNumWarps() % 4 == 0) {
+      : kernel(kernel),
+        warpgroups(warpgroups && kernel.getNumWarps() % 4 == 0) {
     collect();
   }
   void choose();
@@ -232,9 +233,9 @@ double Orientation::cost() {
         // four warps do as one, and read the second for every 64 lines.
         auto shape = cast<SharedType>(factor.getType()).getShape();
         int64_t lines = tileType(mma.getResult()).getDimSize(flip ? 1 : 0);
-        int64_t times = isFirst                          ? warps / along
+        int64_t times = isFirst                        ? warps / along
                         : warpgroups && along % 4 == 0 ? lines / 64
-                                                         : along;
+                                                       : along;
         sum += weight(op) * shape[0] * shape[1] * times;
         if (computed)
           stored.insert(source);

@@ -86,13 +86,13 @@ public:
     for (CopyBoxOp copy : copies)
       copy.erase();
     Operation *end = roles.getRoles()[0].front().getTerminator();
-    for (Operation &op : llvm::make_early_inc_range(body().without_terminator()))
+    for (Operation &op :
+         llvm::make_early_inc_range(body().without_terminator()))
       if (&op != roles && !shared.contains(&op))
         op.moveBefore(end);
     tidy(kernel);
     passed(kernel, kName,
-           Twine(copies.size()) +
-               (copies.size() == 1 ? " copy" : " copies") +
+           Twine(copies.size()) + (copies.size() == 1 ? " copy" : " copies") +
                " issued by warps of their own");
     return "";
   }
@@ -120,10 +120,11 @@ private:
   /// follow from arguments.
   void collectShared() {
     for (Operation &op : body().without_terminator()) {
-      bool scalar = isScalar(&op) && llvm::all_of(op.getOperands(), [&](Value v) {
-                      Operation *def = v.getDefiningOp();
-                      return !def || shared.contains(def);
-                    });
+      bool scalar =
+          isScalar(&op) && llvm::all_of(op.getOperands(), [&](Value v) {
+            Operation *def = v.getDefiningOp();
+            return !def || shared.contains(def);
+          });
       if (isa<AllocOp, MbarriersOp>(op) || scalar)
         shared.insert(&op);
     }
@@ -135,7 +136,8 @@ private:
         llvm::any_of(op->getOperands(), isTile))
       return false;
     auto load = dyn_cast<memref::LoadOp>(op);
-    return isMemoryEffectFree(op) || (load && !isWrittenIn(kernel, load.getMemRef()));
+    return isMemoryEffectFree(op) ||
+           (load && !isWrittenIn(kernel, load.getMemRef()));
   }
 
   /// Marks `v` as needed to issue copies. False if it can't be had.
@@ -223,8 +225,7 @@ private:
     if (!product)
       return op;
     for (Operation *user : product.getResult().getUsers())
-      if (user->getBlock() == op->getBlock() &&
-          isa<WgmmaOp, WgmmaWaitOp>(user))
+      if (user->getBlock() == op->getBlock() && isa<WgmmaOp, WgmmaWaitOp>(user))
         return endOf(user);
     return nullptr;
   }
@@ -282,9 +283,8 @@ private:
       } else if (auto branch = dyn_cast<scf::IfOp>(op);
                  branch && frame.contains(&op)) {
         bool both = !branch.getElseRegion().empty();
-        auto copy =
-            scf::IfOp::create(b, op.getLoc(),
-                              map.lookupOrDefault(branch.getCondition()), both);
+        auto copy = scf::IfOp::create(
+            b, op.getLoc(), map.lookupOrDefault(branch.getCondition()), both);
         OpBuilder then = copy.getThenBodyBuilder();
         issue(*branch.thenBlock(), then, map);
         if (both) {
@@ -306,10 +306,10 @@ private:
         carried.push_back(n);
         inits.push_back(map.lookupOrDefault(loop.getInitArgs()[n]));
       }
-    auto made = scf::ForOp::create(
-        b, loop.getLoc(), map.lookupOrDefault(loop.getLowerBound()),
-        map.lookupOrDefault(loop.getUpperBound()),
-        map.lookupOrDefault(loop.getStep()), inits);
+    auto made = scf::ForOp::create(b, loop.getLoc(),
+                                   map.lookupOrDefault(loop.getLowerBound()),
+                                   map.lookupOrDefault(loop.getUpperBound()),
+                                   map.lookupOrDefault(loop.getStep()), inits);
     made.setUnsignedCmp(loop.getUnsignedCmp());
     map.map(loop.getInductionVar(), made.getInductionVar());
     for (auto [i, n] : llvm::enumerate(carried)) {
@@ -338,9 +338,9 @@ private:
     Location loc = copy.getLoc();
     Value parity = map.lookupOrDefault(round.getParity());
     Value zero = arith::ConstantIndexOp::create(b, loc, 0);
-    Value first = arith::CmpIOp::create(
-        b, loc, arith::CmpIPredicate::eq,
-        map.lookupOrDefault(round.getIndex()), zero);
+    Value first =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                              map.lookupOrDefault(round.getIndex()), zero);
     // Not the parity of the fill to come but that of the one before.
     Value before = arith::XOrIOp::create(b, loc, parity, first);
     WaitPhaseOp::create(b, loc, before, rings[copy.getSignals()].free,

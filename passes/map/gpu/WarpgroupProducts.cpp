@@ -44,8 +44,9 @@ struct GpuWarpgroupProductsPass
       a = sharedA = swizzled(sharedA);
     b = swizzled(b);
     std::string why =
-        !a || !b ? "expected lines of whole panels of 32 bytes of 16-bit entries"
-                 : WgmmaOp::misfit(a, b, mma.getType());
+        !a || !b
+            ? "expected lines of whole panels of 32 bytes of 16-bit entries"
+            : WgmmaOp::misfit(a, b, mma.getType());
     if (!why.empty()) {
       missed(mma, kName, why);
       return;
@@ -56,8 +57,8 @@ struct GpuWarpgroupProductsPass
     OpBuilder builder(mma);
     Value product = WgmmaOp::create(builder, mma.getLoc(), mma.getType(),
                                     mma.getA(), mma.getB(), mma.getAcc());
-    auto wait = WgmmaWaitOp::create(builder, mma.getLoc(), mma.getType(), 0,
-                                    product);
+    auto wait =
+        WgmmaWaitOp::create(builder, mma.getLoc(), mma.getType(), 0, product);
     mma.getResult().replaceAllUsesWith(wait.getResult(0));
     passed(mma, kName, "started by four warps at a time");
     mma.erase();
