@@ -130,10 +130,11 @@ std::vector<Choice> pairwise(size_t count, llvm::ArrayRef<Choice> fixed = {}) {
 
 std::vector<Choice> selection() {
   // Plain and causal attention as most use it come first.
-  std::vector<Choice> all = {{0, 0, 2, 0, 5, 0, 1, 0},
-                             {1, 0, 6, 0, 5, 0, 1, 0},
-                             {1, 0, 8, 0, 5, 0, 1, 0},
-                             {3, 0, 5, 0, 5, 0, 0, 0}};
+  std::vector<Choice> all = {
+      {0, 0, 2, 0, 5, 0, 1, 0}, {1, 0, 6, 0, 5, 0, 1, 0},
+      {1, 0, 8, 0, 5, 0, 1, 0}, {3, 0, 5, 0, 5, 0, 0, 0},
+      {1, 0, 6, 0, 5, 0, 2, 0}, {9, 1, 2, 0, 5, 0, 2, 0},
+      {8, 0, 5, 0, 5, 1, 2, 0}, {0, 0, 8, 0, 5, 0, 2, 0}};
   std::vector<Choice> fixed;
   if (fullRun())
     for (int v = 0; v < kCounts[0]; ++v)
