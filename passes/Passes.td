@@ -676,6 +676,74 @@ def GpuStageLinesPass : Pass<"fa-gpu-stage-lines", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
+def GpuBulkCopiesPass : Pass<"fa-gpu-bulk-copies", "::mlir::ModuleOp"> {
+  let summary = "one thread has the copy engine fill buffers with boxes";
+  let description = [{
+    Optional, for sm_90a. Where all that fills a buffer of 16-bit entries is
+    copies of one array, aligned and not written meanwhile, below limits that
+    the host knows, to the stages of a ring by turns or once. The buffer becomes
+    swizzled; the host makes a map of the array up to the limits. Barriers in
+    shared memory say when a box is there: a loop carries the parity of the
+    phase that its round waits for.
+
+    ```mlir
+    // before
+    fa_gpu.wait 0
+    scf.if %more {
+      fa_gpu.copy_async %K[%b, %h, %j1, %c0] below(%sk, %c128) to %next vector 16 : ..., !fa_gpu.shared<64x128xbf16, pitch = 136>
+    }
+    fa_gpu.commit
+    %s = fa_gpu.mma %q, %kt, %zero ...
+    // after
+    scf.if %more {
+      fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ..., !fa_gpu.shared<64x128xbf16, swizzle = 128>, !fa_gpu.mbarriers<2>
+    }
+    fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+    %s = fa_gpu.mma %q, %kt, %zero ...
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect", "::mlir::memref::MemRefDialect"];
+}
+
+def GpuSpecializeWarpsPass : Pass<"fa-gpu-specialize-warps", "::mlir::ModuleOp"> {
+  let summary = "warps of their own issue the copies of boxes";
+  let description = [{
+    Optional, for sm_90a. A kernel all of whose `fa_gpu.copy_box` follow from
+    scalars, loops and branches on scalars gets four more warps, of which one
+    thread issues the copies. It runs through the same loops and waits until a
+    stage is free; the others, the first role, arrive there after the last op
+    that needs the stage. Four warps that only copy need few registers; the
+    others get theirs, where the kernel has a multiprocessor to itself.
+
+    ```mlir
+    // before
+    scf.for ... iter_args(%stage = %c0, %parity = %false) {
+      scf.if %more {
+        fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ...
+      }
+      fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+      %s = fa_gpu.mma %q, %kt, %zero ...
+    }
+    // after
+    fa_gpu.roles warps [8, 4] registers [240, 24] {
+      scf.for ... iter_args(%stage = %c0, %parity = %false) {
+        fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+        %s = fa_gpu.mma %q, %kt, %zero ...
+        fa_gpu.arrive %free[%stage] : !fa_gpu.mbarriers<2>
+      }
+    }, {
+      scf.for ... iter_args(%stage = %c0, %parity = %false) {
+        scf.if %more {
+          fa_gpu.wait_phase %before of %free[%into] : !fa_gpu.mbarriers<2>
+          fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ...
+        }
+      }
+    }
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect", "::mlir::arith::ArithDialect"];
+}
+
 def GpuOrderProductsPass : Pass<"fa-gpu-order-products", "::mlir::ModuleOp"> {
   let summary = "products that wait for nothing first, those behind a barrier last";
   let description = [{
