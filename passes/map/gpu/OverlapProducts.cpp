@@ -30,7 +30,7 @@ constexpr int64_t kRegisters = 208;
 
 /// True if `op` may write what `product` reads, or tells others that they may.
 bool disturbs(Operation *op, WgmmaOp product) {
-  if (isa<WgmmaOp, WgmmaWaitOp, FenceAsyncOp>(op))
+  if (isa<WgmmaOp, WgmmaWaitOp, FenceAsyncOp, WaitPhaseOp>(op))
     return false;
   auto effects = getEffectsRecursively(op);
   if (!effects)
@@ -124,6 +124,11 @@ int64_t registersNeeded(Block &block) {
 /// Starts `product` right behind one before it, `to`, if what it needs is there.
 bool advance(WgmmaOp product, WgmmaOp to) {
   SmallVector<Operation *> slice;
+  // Waits until buffers are filled go along.
+  for (Operation *op = to->getNextNode(); op != product.getOperation();
+       op = op->getNextNode())
+    if (isa<WaitPhaseOp>(op) && !collect(op, to, slice))
+      return false;
   if (!collect(product, to, slice))
     return false;
   for (Operation *op = to->getNextNode(); op != product.getOperation();
