@@ -5,6 +5,7 @@
 #include "runtime/Npy.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/Support/Parallel.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -88,10 +89,18 @@ private:
     return std::max<int64_t>(all, 0);
   }
 
+  /// In parallel; what comes depends on the seed alone, not on the threads.
   Tensor normal(Tensor t, double scale = 1) {
-    std::normal_distribution<double> d(0, scale);
-    for (int64_t n = 0, e = t.size(); n < e; ++n)
-      t.store(n, d(random));
+    constexpr int64_t piece = 1 << 16;
+    uint64_t seed = random();
+    int64_t size = t.size();
+    llvm::parallelFor(0, (size + piece - 1) / piece, [&](size_t i) {
+      std::mt19937_64 own(seed + i);
+      std::normal_distribution<double> d(0, scale);
+      int64_t begin = i * piece, end = std::min<int64_t>(size, begin + piece);
+      for (int64_t n = begin; n < end; ++n)
+        t.store(n, d(own));
+    });
     return t;
   }
 
