@@ -309,8 +309,8 @@ private:
     auto made = scf::IfOp::create(b, branch.getLoc(), types,
                                   map.lookupOrDefault(branch.getCondition()),
                                   /*withElseRegion=*/true);
-    for (auto [from, to] : llvm::zip_equal(branch->getRegions(),
-                                           made->getRegions())) {
+    for (auto [from, to] :
+         llvm::zip_equal(branch->getRegions(), made->getRegions())) {
       if (to.empty())
         to.emplaceBlock();
       OpBuilder inner = OpBuilder::atBlockEnd(&to.front());
@@ -341,10 +341,10 @@ private:
     SmallVector<Value> inside = ringsIn(loop);
     for (Value full : inside)
       inits.push_back(phases[full]);
-    auto made = scf::ForOp::create(
-        b, loop.getLoc(), map.lookupOrDefault(loop.getLowerBound()),
-        map.lookupOrDefault(loop.getUpperBound()),
-        map.lookupOrDefault(loop.getStep()), inits);
+    auto made = scf::ForOp::create(b, loop.getLoc(),
+                                   map.lookupOrDefault(loop.getLowerBound()),
+                                   map.lookupOrDefault(loop.getUpperBound()),
+                                   map.lookupOrDefault(loop.getStep()), inits);
     made.setUnsignedCmp(loop.getUnsignedCmp());
     map.map(loop.getInductionVar(), made.getInductionVar());
     for (auto [i, n] : llvm::enumerate(carried)) {
