@@ -72,8 +72,9 @@ std::string Printer::stride(Value buffer, int64_t dim) {
   auto type = cast<MemRefType>(buffer.getType());
   SmallVector<int64_t> strides;
   int64_t offset;
-  if (succeeded(type.getStridesAndOffset(strides, offset)) && strides[dim] == 1)
-    return "";
+  if (succeeded(type.getStridesAndOffset(strides, offset)) &&
+      !ShapedType::isDynamic(strides[dim]))
+    return strides[dim] == 1 ? "" : std::to_string(strides[dim]);
   if (dim == type.getRank() - 1 && kernel.getAlignment(buffer) > 0)
     return "";
   return fmt::format("{}.stride[{}]", nameOf(buffer), dim);

@@ -94,9 +94,10 @@ LogicalResult Printer::mma(Operation *op) {
   Value acc = mma.getAcc();
   comment(op);
   // The sum's own array, if nothing reads it later and it is no other's.
-  bool own = acc.hasOneUse() && !nameOf(acc).empty() &&
-             acc.getParentBlock() == op->getBlock() &&
-             !isa_and_nonnull<gpu::ConvertOp>(acc.getDefiningOp());
+  bool own =
+      acc.hasOneUse() && !nameOf(acc).empty() &&
+      acc.getParentBlock() == op->getBlock() &&
+      !isa_and_nonnull<gpu::ConvertOp, gpu::RelabelOp>(acc.getDefiningOp());
   std::string sum;
   if (own) {
     sum = names[mma.getResult()] = nameOf(acc);
