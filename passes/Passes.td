@@ -666,7 +666,9 @@ def GpuOrderProductsPass : Pass<"fa-gpu-order-products", "::mlir::ModuleOp"> {
   let description = [{
     Optional. In a loop, products of tiles that were there before the round go
     behind the first product; products of tiles stored in this round go before
-    the last such product, so that one barrier serves them.
+    the last such product, so that one barrier serves them; of these, sums that
+    are added to memory come first, with the addition. Values per row or column
+    that lie in shared memory are read before the first product.
 
     ```mlir
     // before
