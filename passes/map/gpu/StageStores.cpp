@@ -53,6 +53,8 @@ struct GpuStageStoresPass
       return;
     if (store->getParentOfType<scf::ForOp>())
       return missed(store, kName, "it is in a loop");
+    if (layoutOf(tile).getNumWarps() != int64_t(kernel.getNumWarps()))
+      return missed(store, kName, "only some of the warps hold it");
     if (kernel.getAlignment(store.getBuffer()) % 16 ||
         kernel.getAlignment(store.getBuffer()) == 0 ||
         type.getDimSize(1) % entries ||
