@@ -526,6 +526,47 @@ def PartitionPass : Pass<"fa-partition", "::mlir::ModuleOp"> {
   let options = [Option<"part", "part", "std::string", "",
                         "forward or backward; empty: both">];
 }
+def BlockWorkspacesPass : Pass<"fa-block-workspaces", "::mlir::ModuleOp"> {
+  let summary = "Workspaces become arrays of tiles, without limits (optional)";
+  let description = [{
+    A workspace whose rows are stated in whole tiles, and which is touched in
+    whole tiles only, gets a dim for the number of the tile. Limits that always
+    held go, and a tile lies in one piece.
+
+    Before:
+    ```mlir
+    %rows = ...                               // n rounded up to 64s
+    %w = memref.alloc(%rows) : memref<?x128xf32>
+    fa.nest parallel(%i = %n step 64) {
+      fa.store %t, %w[%i, %c0] below(%rows, %c128) : ...
+    ```
+    After:
+    ```mlir
+    %w = memref.alloc(%tiles) : memref<?x64x128xf32>
+    fa.nest parallel(%i = %n step 64) {
+      %b = arith.divui %i, %c64
+      fa.store %t, %w[%b, %c0, %c0] below(%c64, %c128) : ...
+    ```
+    Proved from the bounds and steps of the nests and loops that count the rows.
+  }];
+}
+def FuseNestsPass : Pass<"fa-fuse-nests", "::mlir::ModuleOp"> {
+  let summary = "Light nests over the same items become one (optional)";
+  let description = [{
+    Nests that only pass over memory, without products, all in parallel. Neither
+    may touch what the other or a nest between them writes.
+
+    Before:
+    ```mlir
+    fa.nest "delta" parallel(%b = %B, %i = %n step 64) { A }
+    fa.nest "zero" parallel(%b = %B, %i = %n step 64) { B }
+    ```
+    After:
+    ```mlir
+    fa.nest "delta_zero" parallel(%b = %B, %i = %n step 64) { A B }
+    ```
+  }];
+}
 
 //===----------------------------------------------------------------------===//
 // map stage
@@ -750,7 +791,9 @@ def GpuOrderProductsPass : Pass<"fa-gpu-order-products", "::mlir::ModuleOp"> {
   let description = [{
     Optional. In a loop, products of tiles that were there before the round go
     behind the first product; products of tiles stored in this round go before
-    the last such product, so that one barrier serves them.
+    the last such product, so that one barrier serves them; of these, sums that
+    are added to memory come first, with the addition. Values per row or column
+    that lie in shared memory are read before the first product.
 
     ```mlir
     // before
@@ -1006,6 +1049,41 @@ def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect"];
 }
 
+def GpuReorderBlocksPass : Pass<"fa-gpu-reorder-blocks", "::mlir::ModuleOp"> {
+  let summary = "tiles lie in a workspace as threads hold them";
+  let description = [{
+    Optional. Where nobody but these kernels looks into the tiles of a
+    workspace, their entries may lie in any order: in that of the registers of
+    the threads that add to them, so that a thread moves 16 bytes at once and a
+    warp's accesses touch. Who loads such a tile takes it back the same way, and
+    what follows there takes over the layout.
+
+    ```mlir
+    // before
+    fa.accumulate atomic %t, %w[%b, %c0, %c0] below(%c64, %c128) : tensor<64x128xf32, #acc>, memref<?x64x128xf32>
+    // after
+    %u = fa_gpu.relabel %t : tensor<64x128xf32, #acc> -> tensor<64x128xf32, #rows>
+    fa.accumulate atomic %u, %w[%b, %c0, %c0] below(%c64, %c128) : tensor<64x128xf32, #rows>, memref<?x64x128xf32>
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+def GpuStageStoresPass : Pass<"fa-gpu-stage-stores", "::mlir::ModuleOp"> {
+  let summary = "results leave through shared memory, in pieces of 16 bytes";
+  let description = [{
+    Optional. A tile that a kernel stores once, where neighbouring lanes fill
+    less than 32 bytes of a line, is converted to whole lines first.
+
+    ```mlir
+    // before
+    fa.store %t, %o[%i, %c0] below(%n, %c128) : tensor<64x128xbf16, #acc>, memref<?x128xbf16>
+    // after
+    %u = fa_gpu.convert %t : tensor<64x128xbf16, #acc> -> tensor<64x128xbf16, #rows>
+    fa.store %u, %o[%i, %c0] below(%n, %c128) : tensor<64x128xbf16, #rows>, memref<?x128xbf16>
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
 def GpuLowerConvertsPass : Pass<"fa-gpu-lower-converts", "::mlir::ModuleOp"> {
   let summary = "Take tiles to other threads by way of shared memory (required)";
   let description = [{

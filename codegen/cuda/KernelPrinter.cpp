@@ -513,6 +513,10 @@ LogicalResult Printer::print(Operation *op) {
         names[o.getResult()] = arrayOf(o.getTile());
         return success();
       })
+      .Case<gpu::RelabelOp>([&](gpu::RelabelOp o) {
+        names[o.getResult()] = arrayOf(o.getTile());
+        return success();
+      })
       .Case<gpu::CopyAsyncOp>([&](auto o) { return copyAsync(o); })
       .Case<gpu::CommitOp>([&](auto) { return text("fa::cp_async_commit();"); })
       .Case<gpu::WaitOp>([&](gpu::WaitOp o) {

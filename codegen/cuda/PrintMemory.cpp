@@ -72,8 +72,9 @@ std::string Printer::stride(Value buffer, int64_t dim) {
   auto type = cast<MemRefType>(buffer.getType());
   SmallVector<int64_t> strides;
   int64_t offset;
-  if (succeeded(type.getStridesAndOffset(strides, offset)) && strides[dim] == 1)
-    return "";
+  if (succeeded(type.getStridesAndOffset(strides, offset)) &&
+      !ShapedType::isDynamic(strides[dim]))
+    return strides[dim] == 1 ? "" : std::to_string(strides[dim]);
   if (dim == type.getRank() - 1 && kernel.getAlignment(buffer) > 0)
     return "";
   return fmt::format("{}.stride[{}]", nameOf(buffer), dim);
@@ -547,12 +548,45 @@ static int64_t sharedVector(gpu::SharedType type,
   return 1;
 }
 
+/// True if warps hold the tile in blocks of 16 x 16 as products leave them, and
+/// the buffer takes pieces of 16 bytes of a row.
+static bool holdsBlocks(gpu::SharedType type, RankedTensorType tile) {
+  gpu::ThreadLayoutAttr layout = gpu::layoutOf(tile);
+  if (!isHalf(tile.getElementType()) || tile.getRank() != 2 ||
+      type.getFlipped() || type.getSwizzle() || type.getPitch() % 8 ||
+      layout.isReplicated())
+    return false;
+  auto modes = gpu::ThreadLayoutAttr::modes(layout.getRegisters());
+  auto is = [&](size_t i, int64_t dim, int64_t stride) {
+    return i < modes.size() && modes[i].dim == dim && modes[i].stride == stride;
+  };
+  return is(0, 1, 1) && modes[0].size == 2 && is(1, 0, 8) &&
+         modes[1].size == 2 && is(2, 1, 8) && modes[2].size % 2 == 0 &&
+         layout.getLanes() == ArrayRef<int64_t>{4, 1, 2, 8, 0, 1};
+}
+
 LogicalResult Printer::storeShared(Operation *op) {
   auto store = cast<gpu::StoreSharedOp>(op);
   gpu::SharedType type = store.getBuffer().getType();
   Layout layout = gpu::layoutOf(store.getTile());
-  int64_t vector = sharedVector(type, layout);
   comment(op);
+  if (holdsBlocks(type, tileType(store.getTile()))) {
+    auto orZero = [](std::string s) { return s.empty() ? "0" : s; };
+    auto place = [&](const std::string &row, const std::string &col) {
+      return fmt::format("(({}) * {} + {}) * 2", orZero(row), type.getPitch(),
+                         orZero(col));
+    };
+    std::string words = arrayOf(store.getTile()), at = fresh("at");
+    line("const unsigned {} = {} + {};", at, nameOf(store.getBuffer()),
+         place(warpOffset(layout, 0), warpOffset(layout, 1)));
+    unrolled(layout.getNumRegisters(), 8,
+             fmt::format("fa::store_block({} + {}, {}, {} + r / 2);", at,
+                         place(registerOffset(layout, 0, "r"),
+                               registerOffset(layout, 1, "r")),
+                         type.getPitch() * 2, words));
+    return success();
+  }
+  int64_t vector = sharedVector(type, layout);
   auto place = sharedPlace(store.getBuffer(), layout);
   std::string value = vector > 1 ? packVector(store.getTile(), vector)
                                  : stored(store.getTile(), "r");

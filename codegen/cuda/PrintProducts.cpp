@@ -93,9 +93,10 @@ LogicalResult Printer::reduce(Operation *op) {
 
 std::string Printer::sumArray(Value acc, Value result, bool &starts) {
   // The sum's own array, if nothing reads it later and it is no other's.
-  bool own = acc.hasOneUse() && !nameOf(acc).empty() &&
-             acc.getParentBlock() == result.getParentBlock() &&
-             !isa_and_nonnull<gpu::ConvertOp>(acc.getDefiningOp());
+  bool own =
+      acc.hasOneUse() && !nameOf(acc).empty() &&
+      acc.getParentBlock() == result.getParentBlock() &&
+      !isa_and_nonnull<gpu::ConvertOp, gpu::RelabelOp>(acc.getDefiningOp());
   if (own) {
     starts = true;
     return names[result] = nameOf(acc);

@@ -312,6 +312,22 @@ FA_DEVICE void stmatrix_x4_trans(unsigned offset, const unsigned *r) {
 }
 #endif
 
+/// A block of 16 x 16 16-bit entries, of which each lane holds what it would of
+/// an mma's d with 8 more columns: two entries in a word; rows 0 to 7, rows 8 to
+/// 15, then columns 8 to 15. Its rows lie `pitch` bytes apart from `offset` on.
+FA_DEVICE void store_block(unsigned offset, int pitch, const unsigned *r) {
+  int lane = lane_id();
+#if __CUDA_ARCH__ >= 900
+  stmatrix_x4(offset + lane % 16 * pitch + lane / 16 * 16, r);
+#else
+  unsigned to = offset + lane / 4 * pitch + lane % 4 * 4;
+  store_shared(to, r[0]);
+  store_shared(to + 8 * pitch, r[1]);
+  store_shared(to + 16, r[2]);
+  store_shared(to + 8 * pitch + 16, r[3]);
+#endif
+}
+
 //===----------------------------------------------------------------------===//
 // Matrix products of a warp: d += a b, with a in rows and b in columns
 //===----------------------------------------------------------------------===//

@@ -304,6 +304,10 @@ inline void stmatrix_x4(unsigned offset, const unsigned *r) {
 inline void stmatrix_x4_trans(unsigned offset, const unsigned *r) {
   machine->storeMatrix(offset, r, 4, true);
 }
+inline void store_block(unsigned offset, int pitch, const unsigned *r) {
+  int lane = lane_id();
+  stmatrix_x4(offset + lane % 16 * pitch + lane / 16 * 16, r);
+}
 
 //===----------------------------------------------------------------------===//
 // Matrix products

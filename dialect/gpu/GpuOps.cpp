@@ -420,6 +420,21 @@ OpFoldResult ConvertOp::fold(FoldAdaptor) {
                                           : OpFoldResult();
 }
 
+LogicalResult RelabelOp::verify() {
+  RankedTensorType a = tileType(getTile()), r = tileType(getResult());
+  if (a.getShape() != r.getShape() || a.getElementType() != r.getElementType())
+    return emitOpError("expected tiles that differ in layout only, got ")
+           << a << " -> " << r;
+  ThreadLayoutAttr from = layoutOf(getTile()), to = layoutOf(getResult());
+  if (from.isReplicated() || to.isReplicated())
+    return emitOpError("expected layouts that hold each entry once, got ")
+           << from << " -> " << to << "; convert the tile instead";
+  if (from.getNumRegisters() != to.getNumRegisters())
+    return emitOpError("expected as many registers on both sides, got ")
+           << from.getNumRegisters() << " -> " << to.getNumRegisters();
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Copies and order
 //===----------------------------------------------------------------------===//

@@ -263,6 +263,23 @@ def FAGpu_ConvertOp : FAGpu_Op<"convert", [Pure]> {
   let hasFolder = 1;
 }
 
+def FAGpu_RelabelOp : FAGpu_Op<"relabel", [Pure]> {
+  let summary = "the registers of a tile as those of another layout";
+  let description = [{
+    Register r of thread t stays where it is, and is the entry that the result's
+    layout says: the tile with its entries in another order, at no cost. Each
+    entry must be held once.
+
+    ```mlir
+    %u = fa_gpu.relabel %t : tensor<64x64xf32, #a> -> tensor<64x64xf32, #b>
+    ```
+  }];
+  let arguments = (ins FAGpu_Tile:$tile);
+  let results = (outs FAGpu_Tile:$result);
+  let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Copies and order
 //===----------------------------------------------------------------------===//

@@ -26,7 +26,8 @@
 // CHECK: fa::ldmatrix_x4_trans(b, at_b2 + k * 2304 + n * 16);
 // CHECK: fa::mma_m16n8k16<fa::bf16>(acc2 + 4 * (m * 8 + n), cast + 2 * (m * 8 + 2 * k), b[0], b[1]);
 
-// CHECK: fa::store_shared<unsigned>(at + ((r / 2 % 2 * 8) * 72 + r % 2 + r / 4 * 8) * 2, cast[r / 2]);
+// CHECK: const unsigned [[AT:at[0-9]*]] = {{.*}} + ((warp * 16) * 72 + 0) * 2;
+// CHECK: fa::store_block([[AT]] + ((r / 2 % 2 * 8) * 72 + r % 2 + r / 4 * 8) * 2, 144, cast + r / 2);
 // CHECK: max_of[r / 2 % 2] = fa::fmax(max_of[r / 2 % 2], acc2[r]);
 // CHECK: fa::shuffle_xor(max_of[r], 2)
 // CHECK: while (fa::load_acquire(ticket) != int(0))

@@ -350,6 +350,35 @@ fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) ali
 
 // -----
 
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
+  %t = fa.load %x[%n, %n] below(%n, %n) : memref<?x64xf32> -> tensor<64x64xf32, #acc>
+  // expected-error@+1 {{expected tiles that differ in layout only}}
+  %u = fa_gpu.relabel %t : tensor<64x64xf32, #acc> -> tensor<64x64xbf16, #acc>
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+#b = #fa_gpu.layout<registers = [64:1:1, 2:0:32], lanes = [32:0:1], warps = [4:r]>
+fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
+  %t = fa.load %x[%n, %n] below(%n, %n) : memref<?x64xf32> -> tensor<64x64xf32, #acc>
+  // expected-error@+1 {{expected layouts that hold each entry once}}
+  %u = fa_gpu.relabel %t : tensor<64x64xf32, #acc> -> tensor<64x64xf32, #b>
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+#b = #fa_gpu.layout<registers = [64:1:1], lanes = [32:0:1], warps = [2:0:32]>
+fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
+  %t = fa.load %x[%n, %n] below(%n, %n) : memref<?x64xf32> -> tensor<64x64xf32, #acc>
+  // expected-error@+1 {{expected as many registers on both sides, got 32 -> 64}}
+  %u = fa_gpu.relabel %t : tensor<64x64xf32, #acc> -> tensor<64x64xf32, #b>
+}
+
+// -----
+
 fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
   %s = fa_gpu.alloc : !fa_gpu.shared<64x64xf32, pitch = 64>
   // expected-error@+1 {{expected one index per dim of the source, 2, got 1}}

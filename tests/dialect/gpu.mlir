@@ -2,6 +2,7 @@
 // RUN: fa-opt %s | fa-opt | FileCheck %s
 
 #acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+#pieces = #fa_gpu.layout<registers = [4:1:1, 8:0:8], lanes = [16:1:4, 2:0:1], warps = [4:0:2]>
 #row = #fa_gpu.layout<registers = [2:0:8], lanes = [4:r, 8:0:1], warps = [4:0:16]>
 
 // CHECK: #layout = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
@@ -36,6 +37,7 @@ fa_gpu.kernel @scores(%q: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %k: mem
   %back = fa_gpu.load_shared %qs : !fa_gpu.shared<64x64xbf16, pitch = 72> -> tensor<64x64xbf16, #acc>
   %max = fa.reduce max %o dim 1 : tensor<64x64xf32, #acc> -> tensor<64xf32, #row>
   %u = fa_gpu.convert %max : tensor<64xf32, #row> -> tensor<64xf32, #row>
+  %v = fa_gpu.relabel %o : tensor<64x64xf32, #acc> -> tensor<64x64xf32, #pieces>
   fa_gpu.wait_turn %c0 at %tickets[%b] : memref<?xi32>
   fa.store %u, %m[%i] below(%n) : tensor<64xf32, #row>, memref<?xf32>
   fa_gpu.end_turn at %tickets[%b] : memref<?xi32>

@@ -3,10 +3,14 @@
 
 #acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
 #accT = #fa_gpu.layout<registers = [2:0:1, 2:1:8, 8:0:8], lanes = [4:0:2, 8:1:1], warps = [4:1:16]>
+#row = #fa_gpu.layout<registers = [2:0:8], lanes = [4:r, 8:0:1], warps = [4:0:16]>
 !s = !fa_gpu.shared<64x64xbf16, pitch = 72>
 
-// REMARK: [Passed] {{.*}}"2 products moved"
+// REMARK: [Passed] {{.*}}"2 products moved, 0 lines read ahead"
 // REMARK: [Missed] {{.*}}"the products stand as they must"
+// REMARK: [Missed] {{.*}}"the products stand as they must"
+// REMARK: [Passed] {{.*}}"0 products moved, 1 lines read ahead"
+// REMARK: [Passed] {{.*}}"1 products moved, 0 lines read ahead"
 // REMARK: [Missed] {{.*}}"the products stand as they must"
 
 // The second product of q and k needs nothing of this round; the product of what
@@ -96,6 +100,94 @@ fa_gpu.kernel @needed(%p: memref<?x64xbf16>, %o: memref<?x64xf32>, %n: index, %c
     }
     %b = fa_gpu.mma %ps, %k, %x : !s, !s, tensor<64x64xf32, #acc>
     scf.yield %b : tensor<64x64xf32, #acc>
+  }
+  fa.store %r, %o[%c0, %c0] below(%n, %c64) : tensor<64x64xf32, #acc>, memref<?x64xf32>
+  fa_gpu.return
+}
+
+// A line that is there before the round is read ahead; what is copied in between
+// is not.
+// CHECK-LABEL: fa_gpu.kernel @lines
+// CHECK: %[[L:.*]] = fa_gpu.alloc : <64xf32
+// CHECK: %[[M:.*]] = fa_gpu.alloc : <64xf32
+// CHECK: scf.for
+// CHECK-NEXT: fa_gpu.load_shared %[[L]]
+// CHECK-NEXT: fa_gpu.mma
+// CHECK-NEXT: fa_gpu.mma
+// CHECK-NEXT: fa_gpu.copy_async
+// CHECK-NEXT: fa_gpu.commit
+// CHECK-NEXT: fa_gpu.wait 0
+// CHECK-NEXT: fa_gpu.load_shared %[[M]]
+fa_gpu.kernel @lines(%x: memref<?xf32>, %o: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 16, 0]) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %q = fa_gpu.alloc : !s
+  %l = fa_gpu.alloc : !fa_gpu.shared<64xf32, pitch = 64>
+  %m = fa_gpu.alloc : !fa_gpu.shared<64xf32, pitch = 64>
+  %r = scf.for %i = %c0 to %n step %c64 iter_args(%y = %zero) -> (tensor<64x64xf32, #acc>) {
+    %s = fa_gpu.mma %q, %q, %zero : !s, !s, tensor<64x64xf32, #acc>
+    %t = fa_gpu.mma %q, %q, %s : !s, !s, tensor<64x64xf32, #acc>
+    %a = fa_gpu.load_shared %l : !fa_gpu.shared<64xf32, pitch = 64> -> tensor<64xf32, #row>
+    fa_gpu.copy_async %x[%i] below(%n) to %m vector 4 : memref<?xf32>, !fa_gpu.shared<64xf32, pitch = 64>
+    fa_gpu.commit
+    fa_gpu.wait 0
+    %b = fa_gpu.load_shared %m : !fa_gpu.shared<64xf32, pitch = 64> -> tensor<64xf32, #row>
+    %c = arith.addf %a, %b : tensor<64xf32, #row>
+    %d = fa.broadcast %c dim 0 : tensor<64xf32, #row> -> tensor<64x64xf32, #acc>
+    %e = arith.addf %t, %d : tensor<64x64xf32, #acc>
+    scf.yield %e : tensor<64x64xf32, #acc>
+  }
+  fa.store %r, %o[%c0, %c0] below(%n, %c64) : tensor<64x64xf32, #acc>, memref<?x64xf32>
+  fa_gpu.return
+}
+
+// What is added to memory goes first, with what the addition needs; not where
+// something else is written there before.
+// CHECK-LABEL: fa_gpu.kernel @sums
+// CHECK: fa_gpu.store_shared
+// CHECK-NEXT: %[[T:.*]] = fa_gpu.mma %{{.*}}, %cst :
+// CHECK-NEXT: arith.addi
+// CHECK-NEXT: fa.accumulate atomic %[[T]]
+// CHECK-NEXT: fa_gpu.mma
+fa_gpu.kernel @sums(%w: memref<?x64xf32>, %o: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 16, 0]) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %p = arith.constant dense<1.0> : tensor<64x64xbf16, #acc>
+  %q = fa_gpu.alloc : !s
+  %ps = fa_gpu.alloc : !s
+  %r = scf.for %i = %c0 to %n step %c64 iter_args(%y = %zero) -> (tensor<64x64xf32, #acc>) {
+    fa_gpu.store_shared %p, %ps : tensor<64x64xbf16, #acc>, !s
+    %s = fa_gpu.mma %ps, %q, %y : !s, !s, tensor<64x64xf32, #acc>
+    %t = fa_gpu.mma %ps, %ps, %zero : !s, !s, tensor<64x64xf32, #acc>
+    %j = arith.addi %i, %c64 : index
+    fa.accumulate atomic %t, %w[%j, %c0] below(%n, %c64) : tensor<64x64xf32, #acc>, memref<?x64xf32>
+    scf.yield %s : tensor<64x64xf32, #acc>
+  }
+  fa.store %r, %o[%c0, %c0] below(%n, %c64) : tensor<64x64xf32, #acc>, memref<?x64xf32>
+  fa_gpu.return
+}
+
+// CHECK-LABEL: fa_gpu.kernel @written
+// CHECK: fa_gpu.store_shared
+// CHECK-NEXT: fa_gpu.mma
+// CHECK-NEXT: fa_gpu.mma
+fa_gpu.kernel @written(%w: memref<?x64xf32>, %o: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 16, 0]) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %p = arith.constant dense<1.0> : tensor<64x64xbf16, #acc>
+  %q = fa_gpu.alloc : !s
+  %ps = fa_gpu.alloc : !s
+  %r = scf.for %i = %c0 to %n step %c64 iter_args(%y = %zero) -> (tensor<64x64xf32, #acc>) {
+    fa_gpu.store_shared %p, %ps : tensor<64x64xbf16, #acc>, !s
+    %s = fa_gpu.mma %ps, %q, %y : !s, !s, tensor<64x64xf32, #acc>
+    %t = fa_gpu.mma %ps, %ps, %zero : !s, !s, tensor<64x64xf32, #acc>
+    %j = arith.addi %i, %c64 : index
+    fa.store %zero, %w[%i, %c0] below(%n, %c64) : tensor<64x64xf32, #acc>, memref<?x64xf32>
+    fa.accumulate atomic %t, %w[%j, %c0] below(%n, %c64) : tensor<64x64xf32, #acc>, memref<?x64xf32>
+    scf.yield %s : tensor<64x64xf32, #acc>
   }
   fa.store %r, %o[%c0, %c0] below(%n, %c64) : tensor<64x64xf32, #acc>, memref<?x64xf32>
   fa_gpu.return

@@ -4,7 +4,8 @@
 // tile that warps exchange costs a barrier. In the body of a loop, products that
 // wait for nothing of this round go to the front, beside the first; those that
 // read tiles stored in this round go to the back, side by side, behind one
-// barrier.
+// barrier. Lines that their results meet are read ahead of them, not when all
+// wait for them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,12 +36,11 @@ SmallVector<Value> buffersOf(MmaOp mma) {
   return buffers;
 }
 
-/// True if `op` may change what `mma` reads.
-bool disturbs(Operation *op, MmaOp mma) {
+/// True if `op` may change one of `buffers`.
+bool disturbs(Operation *op, ArrayRef<Value> buffers) {
   auto effects = getEffectsRecursively(op);
   if (!effects)
     return true;
-  SmallVector<Value> buffers = buffersOf(mma);
   for (const MemoryEffects::EffectInstance &e : *effects) {
     if (!isa<MemoryEffects::Write>(e.getEffect()))
       continue;
@@ -86,8 +86,19 @@ struct GpuOrderProducts
         moved += delay(mma, next);
       next = mma;
     }
-    if (moved)
-      passed(loop, kName, Twine(moved) + " products moved");
+    // Sums that go to memory leave first, and are under way while the others
+    // are computed.
+    for (MmaOp mma : products)
+      if (next && mma != next && isLate(mma))
+        moved += sendFirst(mma, next);
+    int lines = 0;
+    for (auto load : llvm::make_early_inc_range(loop.getOps<LoadSharedOp>()))
+      if (tileType(load.getTile()).getRank() == 1)
+        lines += readAhead(load, products.front());
+    if (moved || lines)
+      passed(loop, kName,
+             Twine(moved) + " products moved, " + Twine(lines) +
+                 " lines read ahead");
     else
       missed(loop, kName, "the products stand as they must");
   }
@@ -101,7 +112,7 @@ struct GpuOrderProducts
       return false;
     for (Operation *op = to->getNextNode(); op != mma.getOperation();
          op = op->getNextNode())
-      if (!llvm::is_contained(slice, op) && disturbs(op, mma))
+      if (!llvm::is_contained(slice, op) && disturbs(op, buffersOf(mma)))
         return false;
     Operation *at = to;
     for (Operation *op : slice) {
@@ -127,6 +138,50 @@ struct GpuOrderProducts
     return true;
   }
 
+  /// Moves `mma`, whose result is only added to memory, and that addition before
+  /// `to`.
+  static bool sendFirst(MmaOp mma, MmaOp to) {
+    if (!mma->hasOneUse())
+      return false;
+    auto add = dyn_cast<AccumulateOp>(*mma->user_begin());
+    SmallVector<Operation *> slice;
+    if (!add || add->getBlock() != to->getBlock() ||
+        add.getMode() != AccumulateMode::atomic || !collect(mma, to, slice))
+      return false;
+    for (Value v : add->getOperands())
+      if (Operation *def = v.getDefiningOp();
+          def && def != mma && def->getBlock() == to->getBlock() &&
+          to->isBeforeInBlock(def) && !llvm::is_contained(slice, def) &&
+          (!isPure(def) || !collect(def, to, slice)))
+        return false;
+    slice.push_back(add);
+    for (Operation *op = to; op != add.getOperation(); op = op->getNextNode()) {
+      if (llvm::is_contained(slice, op))
+        continue;
+      if (!independent(accessOf(op), accessOf(add)) ||
+          (op->isBeforeInBlock(mma) && disturbs(op, buffersOf(mma))))
+        return false;
+    }
+    for (Operation *op : slice)
+      op->moveBefore(to);
+    return true;
+  }
+
+  /// Moves `load` before `to`, with the pure ops it needs.
+  static bool readAhead(LoadSharedOp load, MmaOp to) {
+    SmallVector<Operation *> slice;
+    if (load->isBeforeInBlock(to) || !collect(load, to, slice))
+      return false;
+    for (Operation *op = to->getNextNode(); op != load.getOperation();
+         op = op->getNextNode())
+      if (!llvm::is_contained(slice, op) &&
+          disturbs(op, stripViews(load.getBuffer())))
+        return false;
+    for (Operation *op : slice)
+      op->moveBefore(to);
+    return true;
+  }
+
   /// Moves `mma` right before `to`.
   static bool delay(MmaOp mma, MmaOp to) {
     if (mma->getNextNode() == to.getOperation())
@@ -145,7 +200,7 @@ struct GpuOrderProducts
       }
     for (Operation *op = mma->getNextNode(); op != to.getOperation();
          op = op->getNextNode())
-      if (!llvm::is_contained(moved, op) && disturbs(op, mma))
+      if (!llvm::is_contained(moved, op) && disturbs(op, buffersOf(mma)))
         return false;
     for (Operation *op : moved)
       op->moveBefore(to);

@@ -78,6 +78,7 @@ void every(fa::Buffer<float, 2> f, double *d, int *i, long long *l,
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   fa::stmatrix_x4(0, r), fa::stmatrix_x4_trans(0, r), boxes(map);
 #endif
+  fa::store_block(0, 32, r);
   fa::mma_m16n8k16<fa::bf16>(acc, r, r[0], r[1]);
   fa::mma_m16n8k16<fa::f16>(acc, r, r[0], r[1]);
   r[0] = fa::to_tf32(acc[0]);
