@@ -22,6 +22,8 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"nest", "fa-fuse-online-softmax", false, ""},
       {"nest", "fa-fuse-backward-nests", false, ""},
       {"nest", "fa-place-dq-accumulation", false, ""},
+      {"nest", "fa-split-group", false, ""},
+      {"nest", "fa-pack-heads", false, ""},
       {"nest", "fa-classify-mask", false, ""},
       {"nest", "fa-split-keys", false, ""},
       {"nest", "fa-specialize-masked-blocks", false, ""},
@@ -62,9 +64,10 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
   if (pass == "fa-select-schedule") {
     std::string s =
         llvm::formatv("block-m={0} block-n={1} dq-splits={2} kv-splits={3} "
-                      "seqlen-q-hint={4} deterministic={5}",
+                      "seqlen-q-hint={4} pack-heads={5} group-splits={6} "
+                      "deterministic={7}",
                       o.blockM, o.blockN, o.dqSplits, o.kvSplits, o.seqlenQHint,
-                      o.deterministic);
+                      o.packHeads, o.groupSplits, o.deterministic);
     if (!o.pPolicy.empty())
       s += " p-policy=" + o.pPolicy;
     if (!o.dqPolicy.empty())

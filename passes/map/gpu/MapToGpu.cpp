@@ -19,6 +19,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SmallSet.h"
 #include <numeric>
 
 namespace fathom {
@@ -32,9 +33,6 @@ using namespace fathom::gpu;
 
 namespace {
 
-/// The multiple of 16 that a tile dim is padded to.
-int64_t padded(int64_t size) { return llvm::alignTo(size, 16); }
-
 /// Gives the tiles of a kernel's body their layouts, op by op in order.
 class TileMapper {
 public:
@@ -44,17 +42,32 @@ public:
     kernel.walk([&](DotOp) { products = true; });
     if (products)
       return;
+    SmallVector<RankedTensorType> matrices;
     kernel.walk([&](Operation *op) {
       for (Value v : op->getResults())
         if (auto t = dyn_cast<RankedTensorType>(v.getType());
             t && t.getRank() == 2)
-          mapped(t);
+          matrices.push_back(t);
     });
+    for (RankedTensorType t : matrices)
+      fewLines.insert(t.getDimSize(0));
+    for (RankedTensorType t : matrices)
+      fewLines.erase(t.getDimSize(1));
+    for (RankedTensorType t : matrices)
+      mapped(t);
   }
 
   LogicalResult run() { return map(&kernel.getBody().front()); }
 
 private:
+  /// What a tile dim is padded to: a multiple of 16, as products need it. Where
+  /// there are none, few lines need not become more.
+  int64_t padded(int64_t size) const {
+    return size < 16 && fewLines.contains(size)
+               ? int64_t(llvm::PowerOf2Ceil(size))
+               : int64_t(llvm::alignTo(size, 16));
+  }
+
   LogicalResult map(Block *block);
   LogicalResult map(Operation *op);
   LogicalResult mapReduce(ReduceOp op);
@@ -77,7 +90,8 @@ private:
       if (lines && lines.getShape()[0] == shape[0] &&
           lines.getShape()[1] == shape[1])
         return layoutOf(lines);
-      auto l = ThreadLayoutAttr::getRows(ctx, shape[0], shape[1], 8, warps);
+      int64_t vector = shape[0] * shape[1] / 8 < warps * kWarp ? 4 : 8;
+      auto l = ThreadLayoutAttr::getRows(ctx, shape[0], shape[1], vector, warps);
       if (!lines)
         lines = RankedTensorType::get(shape, IndexType::get(ctx), l);
       return l;
@@ -107,6 +121,7 @@ private:
   MLIRContext *ctx;
   int64_t warps;
   bool products = false;
+  llvm::SmallSet<int64_t, 4> fewLines; ///< numbers of lines, never a length
   /// The first tile of rank 2 in a kernel without products.
   RankedTensorType lines;
   /// The shapes that tiles had on the nest level.
@@ -392,7 +407,17 @@ int64_t chooseWarps(NestOp nest) {
     fresh.push_back(type.getNumElements() * type.getElementTypeBitWidth() / 32);
   });
   llvm::sort(fresh, std::greater<>());
-  int64_t warps = 4;
+  // Lines of few rows would be spread over warps, which then exchange what they
+  // reduce in every iteration: one warp does without.
+  bool narrow = !fresh.empty(), reduces = false;
+  nest.walk([&](DotOp dot) {
+    auto acc = dot.getResult().getType(), a = dot.getA().getType();
+    narrow &= acc.getDimSize(0) <= 16 && a.getElementTypeBitWidth() == 16;
+  });
+  nest.walk([&](ReduceOp reduce) {
+    reduces |= reduce->getParentOfType<scf::ForOp>() && reduce.getDim() == 1;
+  });
+  int64_t warps = narrow && reduces ? 1 : 4;
   while (warps < 16 && (carried + fresh[0] + fresh[1]) / (warps * kWarp) > 208)
     warps *= 2;
   return warps;
