@@ -202,6 +202,8 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
     Option<"deterministic", "deterministic", "bool", "false",
            "promise bitwise equal results in every run">,
     Option<"gpu", "gpu", "bool", "false", "defaults for a GPU">,
+    Option<"aligned", "aligned", "bool", "false",
+           "arrays will be aligned: loops on a GPU copy ahead">,
     Option<"part", "part", "std::string", "",
            "forward or backward if only that will be kept">
   ];
@@ -454,7 +456,7 @@ def SplitKeysPass : Pass<"fa-split-keys", "::mlir::ModuleOp"> {
     ```
     After, for `kv_splits = 8`:
     ```mlir
-    fa.nest "parts" parallel(%b, %h, %i, %s = 8) {
+    fa.nest "parts" parallel(%s = 8, %b, %h, %i) {
       %r:3 = scf.for %j = (part %s of %lo to %hi) ... iter_args(%acc, %m, %l) { ... }
       store %r#0 to ACC[%s, ..], %r#1 to M[%s, ..], %r#2 to L[%s, ..]
     }

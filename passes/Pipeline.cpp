@@ -73,7 +73,7 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
     if (!o.dqPolicy.empty())
       s += " dq-policy=" + o.dqPolicy;
     if (o.target != "cpu")
-      s += " gpu=true part=" + o.part;
+      s += llvm::formatv(" gpu=true aligned={0} part={1}", o.aligned, o.part);
     return s;
   }
   if (pass == "fa-partition")

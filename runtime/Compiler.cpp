@@ -464,13 +464,13 @@ void chooseForSizes(CompileOptions &o, const Operands &x) {
                                 : 32,
           blockN = o.blockN ? o.blockN : 64;
   // As fa-select-schedule does, which packs heads where rows are fewer.
-  int64_t items =
-      rows < group ? batch * kvHeads * rows * divideCeil(group, 64)
-                   : batch * x.q.shape[1] * divideCeil(rows, blockM);
+  int64_t items = rows < group
+                      ? batch * kvHeads * rows * divideCeil(group, 64)
+                      : batch * x.q.shape[1] * divideCeil(rows, blockM);
   // Four small items for each of the processors of a large GPU, and at least
   // 128 keys for each part.
   int64_t parts = std::min<int64_t>(528 / std::max<int64_t>(items, 1),
-                           divideCeil(keys, 2 * blockN));
+                                    divideCeil(keys, 2 * blockN));
   o.kvSplits = llvm::bit_floor(uint64_t(std::clamp<int64_t>(parts, 1, 64)));
 }
 
@@ -561,8 +561,8 @@ compile(VariantSource &source, const CompileOptions &options) {
           .add("dq_splits", std::to_string(p.dqSplits))
           .add("kv_splits", std::to_string(p.kvSplits))
           .add("seqlen_q_hint", std::to_string(p.seqlenQHint))
-        .add("pack_heads", std::to_string(p.packHeads))
-        .add("group_splits", std::to_string(p.groupSplits))
+          .add("pack_heads", std::to_string(p.packHeads))
+          .add("group_splits", std::to_string(p.groupSplits))
           .add("deterministic", std::to_string(p.deterministic))
           .add("count_tiles", std::to_string(p.countTiles))
           .add("skip", fmt::format("{}", fmt::join(p.skip, ",")))

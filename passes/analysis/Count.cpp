@@ -425,8 +425,7 @@ void Counter::defineMemory(Operation &op) {
     roots[transpose.getResult()] = it == roots.end() ? source : it->second;
     SmallVector<Number> same = sizes[source], exchanged;
     for (unsigned d = 0; d < same.size(); ++d)
-      exchanged.push_back(
-          same[transpose.getPermutation().getDimPosition(d)]);
+      exchanged.push_back(same[transpose.getPermutation().getDimPosition(d)]);
     sizes[transpose.getResult()] = exchanged;
     return;
   }

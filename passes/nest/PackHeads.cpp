@@ -69,9 +69,7 @@ private:
   bool isHead(Value v) const { return headScalars.contains(v); }
   /// `v` is the row dim's variable plus what is the same for all items' rows.
   bool isRowPlace(Value v);
-  bool hangsOn(Value v, unsigned dim) {
-    return dependsOn(v, nest.getIv(dim));
-  }
+  bool hangsOn(Value v, unsigned dim) { return dependsOn(v, nest.getIv(dim)); }
   /// Tiles that may be made anew in any shape.
   bool isFree(Value v) const;
 
@@ -307,9 +305,8 @@ LogicalResult Packing::visit(Operation *op) {
     tied.push_back(op->getResult(0));
     return tie(tied);
   }
-  bool scalars =
-      llvm::all_of(op->getResults(), isScalar) &&
-      (isMemoryEffectFree(op) || isa<memref::LoadOp>(op));
+  bool scalars = llvm::all_of(op->getResults(), isScalar) &&
+                 (isMemoryEffectFree(op) || isa<memref::LoadOp>(op));
   if (!scalars)
     return unlike();
   // Of the row nothing but its place is known.
@@ -428,9 +425,8 @@ Value Packing::headTile(TileBuilder &b, Value scalar) {
     b.setInsertionPoint(op);
     auto operand = [&](Value v) { return isHead(v) ? headTile(b, v) : v; };
     if (auto load = dyn_cast<memref::LoadOp>(op)) {
-      tile = b.make<GatherOp>(
-          type, load.getMemRef(),
-          llvm::map_to_vector(load.getIndices(), operand));
+      tile = b.make<GatherOp>(type, load.getMemRef(),
+                              llvm::map_to_vector(load.getIndices(), operand));
     } else {
       IRMapping map;
       for (Value v : op->getOperands())
@@ -454,8 +450,8 @@ void Packing::exchangeDims() {
   steps[headDim] = 1;
   steps[rowDim] = heads;
   TileBuilder b(OpBuilder(old), old.getLoc());
-  nest = b.make<NestOp>(old.getLabel().value_or(""), bounds, steps,
-                        steps.size());
+  nest =
+      b.make<NestOp>(old.getLabel().value_or(""), bounds, steps, steps.size());
   nest.getBlock()->getOperations().splice(nest.getBlock()->end(),
                                           old.getBlock()->getOperations());
   headScalars.erase(old.getIv(headDim));
@@ -488,8 +484,8 @@ void Packing::rewrite() {
       if (!hasRows(iota.getResult()))
         continue;
       // All rows are of the same place.
-      Value place = b.broadcast(iota.getStart(), 0,
-                                retiled(iota.getResult().getType()));
+      Value place =
+          b.broadcast(iota.getStart(), 0, retiled(iota.getResult().getType()));
       iota.getResult().replaceAllUsesWith(place);
       iota.erase();
     } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {

@@ -58,11 +58,12 @@ bool writesApart(scf::ForOp loop) {
     auto store = dyn_cast<StoreOp>(op);
     bool apart = true;
     if (add)
-      apart = add.getMode() == AccumulateMode::atomic ||
-              llvm::any_of(add.getIndices().drop_back(
-                               cast<RankedTensorType>(add.getTile().getType())
-                                   .getRank()),
-                           isPlace);
+      apart =
+          add.getMode() == AccumulateMode::atomic ||
+          llvm::any_of(
+              add.getIndices().drop_back(
+                  cast<RankedTensorType>(add.getTile().getType()).getRank()),
+              isPlace);
     else if (store)
       apart = llvm::any_of(
           store.getIndices().drop_back(
@@ -143,7 +144,8 @@ struct SplitGroupPass
           continue;
         }
         any = true;
-        int64_t count = *getConstantIntValue(OpFoldResult(loop.getUpperBound())),
+        int64_t count =
+                    *getConstantIntValue(OpFoldResult(loop.getUpperBound())),
                 parts = std::min(count, schedule.getGroupSplits());
         while (count % parts)
           --parts;

@@ -251,8 +251,9 @@ struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
   void split(Running &r, int64_t splits) {
     NestOp nest = r.nest;
     scf::ForOp loop = r.loop;
-    // The nest up to its loop, which passes over a part.
-    Parts parts(nest, loop, splits, nest.getNumDims());
+    // The nest up to its loop, which passes over a part. Items of all heads pass
+    // over the same keys at the same time, which lie beside each other.
+    Parts parts(nest, loop, splits, /*dim=*/0);
     scf::ForOp part = parts.getLoop();
     TileBuilder t(OpBuilder(part), loop.getLoc());
     Value s = parts.getNumber();
@@ -275,8 +276,7 @@ struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
     auto merged = m.loop(
         m.index(splits), atOnce, loop.getInitArgs(),
         [&](Value s, ValueRange carried) -> SmallVector<Value> {
-          SmallVector<SmallVector<Value>> tiles = {
-              SmallVector<Value>(carried)};
+          SmallVector<SmallVector<Value>> tiles = {SmallVector<Value>(carried)};
           for (int64_t u = 0; u < atOnce; ++u)
             tiles.push_back(parts.load(m, m.add(s, m.index(u))));
           return emitMerge(m, r, tiles);

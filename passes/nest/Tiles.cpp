@@ -752,6 +752,9 @@ void hoistFrom(scf::ForOp loop) {
     Value buffer;
     if (auto l = dyn_cast<LoadOp>(op))
       buffer = l.getBuffer();
+    else if (auto g = dyn_cast<GatherOp>(op);
+             g && g.getResult().getType().getRank() == 1)
+      buffer = g.getBuffer();
     else if (auto m = dyn_cast<memref::LoadOp>(op))
       buffer = m.getMemRef();
     else if (!isMemoryEffectFree(&op))

@@ -35,7 +35,8 @@ ScheduleAttr cpuSchedule(MLIRContext *ctx, int64_t headDim) {
 /// backward dK and dV, block_n rows. `rows` of Q are expected (0: unknown): a few
 /// are one tile of the forward, or `group` query heads of one row are.
 ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
-                         bool forward, int64_t rows, int64_t group) {
+                         bool forward, int64_t rows, int64_t group,
+                         bool aligned) {
   int64_t m, n;
   bool half = dtype.isBF16() || dtype.isF16();
   if (!half)
@@ -53,9 +54,10 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
   if (few)
     m = std::min<int64_t>(m, llvm::alignTo(rows, 16));
   // Nothing but bytes counts here: a warp an item, so that nothing is exchanged
-  // between warps, and little for each, so that many are resident.
+  // between warps, and little for each, so that many are resident. What is not
+  // copied ahead goes through its registers.
   if (few && half && m == 16 && headDim <= 256)
-    n = headDim <= 64 ? 64 : headDim <= 128 ? 32 : 16;
+    n = headDim > 128 || !aligned ? 16 : headDim > 64 ? 32 : 64;
   return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
                            /*kvSplits=*/1, pack, /*groupSplits=*/1,
                            /*deterministic=*/false, "default");
@@ -102,10 +104,9 @@ struct SelectSchedulePass
       // A stored P is of one tiling on both sides.
       bool forward =
           part == "forward" && (pPolicy.empty() || pPolicy == "recompute");
-      ScheduleAttr s =
-          gpu ? gpuSchedule(ctx, dtype, headDim, forward, seqlenQHint,
-                            op.getGroup())
-              : cpuSchedule(ctx, headDim);
+      ScheduleAttr s = gpu ? gpuSchedule(ctx, dtype, headDim, forward,
+                                         seqlenQHint, op.getGroup(), aligned)
+                           : cpuSchedule(ctx, headDim);
       int64_t m = blockM ? (int64_t)blockM : s.getBlockM(),
               n = blockN ? (int64_t)blockN : s.getBlockN();
       PPolicy p = s.getP();

@@ -261,14 +261,27 @@ bool fathom::driverRequested() {
       o.dumpDir.getNumOccurrences())
     return true;
   bool any = false;
-  for (cl::Option *n : std::initializer_list<cl::Option *>{
-           &options->target, &options->stopAfter, std::addressof(options->skip),
-           &options->variant, &options->dtype, &options->headDim,
-           &options->headDimV, &options->group, &options->layout,
-           &options->backward, &options->blockM, &options->blockN,
-           &options->pPolicy, &options->dqPolicy, &options->dqSplits,
-           &options->kvSplits, &options->seqlenQHint, &options->packHeads,
-           &options->groupSplits, &options->deterministic})
+  for (cl::Option *n :
+       std::initializer_list<cl::Option *>{&options->target,
+                                           &options->stopAfter,
+                                           std::addressof(options->skip),
+                                           &options->variant,
+                                           &options->dtype,
+                                           &options->headDim,
+                                           &options->headDimV,
+                                           &options->group,
+                                           &options->layout,
+                                           &options->backward,
+                                           &options->blockM,
+                                           &options->blockN,
+                                           &options->pPolicy,
+                                           &options->dqPolicy,
+                                           &options->dqSplits,
+                                           &options->kvSplits,
+                                           &options->seqlenQHint,
+                                           &options->packHeads,
+                                           &options->groupSplits,
+                                           &options->deterministic})
     any |= n->getNumOccurrences() > 0;
   return any && !hasPasses();
 }

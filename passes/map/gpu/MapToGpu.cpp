@@ -91,7 +91,8 @@ private:
           lines.getShape()[1] == shape[1])
         return layoutOf(lines);
       int64_t vector = shape[0] * shape[1] / 8 < warps * kWarp ? 4 : 8;
-      auto l = ThreadLayoutAttr::getRows(ctx, shape[0], shape[1], vector, warps);
+      auto l =
+          ThreadLayoutAttr::getRows(ctx, shape[0], shape[1], vector, warps);
       if (!lines)
         lines = RankedTensorType::get(shape, IndexType::get(ctx), l);
       return l;
@@ -114,7 +115,7 @@ private:
                OperandRange indices, MutableOperandRange limits);
   Value fillPadding(OpBuilder &b, Value v, ArrayRef<int64_t> sizes,
                     unsigned dim, double fill);
-  Value toShared(Value v, ArrayRef<int64_t> sizes, unsigned innerDim);
+  Value toShared(Value v, ArrayRef<int64_t> sizes);
 
   KernelOp kernel;
   bool deterministic;
@@ -187,13 +188,21 @@ static bool isZeroPadded(Value v) {
   return v.getDefiningOp<LoadOp>() != nullptr;
 }
 
-/// A view of shared memory that holds `v`; a product sums over `innerDim`, so
-/// that nothing but zeros may lie past its old size.
-Value TileMapper::toShared(Value v, ArrayRef<int64_t> sizes,
-                           unsigned innerDim) {
+/// True if a product sums over `dim` of `v`, or of a transpose of it.
+static bool isSummedOver(Value v, unsigned dim) {
+  return llvm::any_of(v.getUses(), [&](OpOperand &use) {
+    if (auto transpose = dyn_cast<TransposeOp>(use.getOwner()))
+      return isSummedOver(transpose.getResult(), 1 - dim);
+    return isa<DotOp>(use.getOwner()) && use.getOperandNumber() == 1 - dim;
+  });
+}
+
+/// A view of shared memory that holds `v`. Where products sum over a dim, nothing
+/// but zeros may lie past its old size.
+Value TileMapper::toShared(Value v, ArrayRef<int64_t> sizes) {
   if (auto transpose = v.getDefiningOp<TransposeOp>()) {
     SmallVector<int64_t> swapped(llvm::reverse(sizes));
-    Value buffer = toShared(transpose.getTile(), swapped, 1 - innerDim);
+    Value buffer = toShared(transpose.getTile(), swapped);
     OpBuilder b(transpose);
     if (Operation *def = buffer.getDefiningOp();
         def->getBlock() == transpose->getBlock() &&
@@ -211,7 +220,8 @@ Value TileMapper::toShared(Value v, ArrayRef<int64_t> sizes,
   Value stored = v;
   if (!isZeroPadded(v))
     for (unsigned dim : {0, 1})
-      stored = fillPadding(b, stored, sizes, dim, 0);
+      if (isSummedOver(v, dim))
+        stored = fillPadding(b, stored, sizes, dim, 0);
   known = AllocOp::create(
       top, v.getLoc(),
       bufferFor(tileType(v).getShape(), tileType(v).getElementType()),
@@ -222,8 +232,8 @@ Value TileMapper::toShared(Value v, ArrayRef<int64_t> sizes,
 
 LogicalResult TileMapper::mapDot(DotOp op) {
   OpBuilder b(op);
-  Value a = toShared(op.getA(), logical[op.getA()], 1);
-  Value c = toShared(op.getB(), logical[op.getB()], 0);
+  Value a = toShared(op.getA(), logical[op.getA()]);
+  Value c = toShared(op.getB(), logical[op.getB()]);
   Value acc = op.getAcc();
   auto result = MmaOp::create(b, op.getLoc(), acc.getType(), a, c, acc);
   op.getResult().replaceAllUsesWith(result.getResult());
