@@ -203,7 +203,7 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
            "promise bitwise equal results in every run">,
     Option<"gpu", "gpu", "bool", "false", "defaults for a GPU">,
     Option<"aligned", "aligned", "bool", "false",
-           "arrays will be aligned: loops on a GPU copy ahead">,
+           "arrays will be aligned: copies on a GPU skip the registers">,
     Option<"part", "part", "std::string", "",
            "forward or backward if only that will be kept">
   ];

@@ -55,9 +55,9 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
     m = std::min<int64_t>(m, llvm::alignTo(rows, 16));
   // Nothing but bytes counts here: a warp an item, so that nothing is exchanged
   // between warps, and little for each, so that many are resident. What is not
-  // copied ahead goes through its registers.
-  if (few && half && m == 16 && headDim <= 256)
-    n = headDim > 128 || !aligned ? 16 : headDim > 64 ? 32 : 64;
+  // aligned goes through registers, of which a warp has not enough.
+  if (few && half && aligned && m == 16 && headDim <= 256)
+    n = headDim > 128 ? 16 : headDim > 64 ? 32 : 64;
   return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
                            /*kvSplits=*/1, pack, /*groupSplits=*/1,
                            /*deterministic=*/false, "default");

@@ -399,7 +399,7 @@ LogicalResult TileMapper::map(Operation *op) {
 
 /// Warps by the accumulators that a thread must hold: what loops carry and the
 /// two largest products that start anew, in at most 208 of its 255 registers.
-int64_t chooseWarps(NestOp nest) {
+int64_t chooseWarps(NestOp nest, bool aligned) {
   int64_t carried = 0;
   SmallVector<int64_t> fresh = {0, 0}; // sizes of products that start anew
   nest.walk([&](scf::ForOp loop) {
@@ -418,16 +418,18 @@ int64_t chooseWarps(NestOp nest) {
   });
   llvm::sort(fresh, std::greater<>());
   // Lines of few rows would be spread over warps, which then exchange what they
-  // reduce in every iteration: one warp does without.
-  bool narrow = !fresh.empty(), reduces = false;
+  // reduce in every iteration: one warp does without, if what it loads is not
+  // in its registers.
+  bool products = false, narrow = aligned, reduces = false;
   nest.walk([&](DotOp dot) {
     auto acc = dot.getResult().getType(), a = dot.getA().getType();
     narrow &= acc.getDimSize(0) <= 16 && a.getElementTypeBitWidth() == 16;
+    products = true;
   });
   nest.walk([&](ReduceOp reduce) {
     reduces |= reduce->getParentOfType<scf::ForOp>() && reduce.getDim() == 1;
   });
-  int64_t warps = narrow && reduces ? 1 : 4;
+  int64_t warps = products && narrow && reduces ? 1 : 4;
   while (warps < 16 && (carried + fresh[0] + fresh[1]) / (warps * kWarp) > 208)
     warps *= 2;
   return warps;
@@ -575,7 +577,7 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   outside.setInsertionPointAfter(f);
   auto kernel = KernelOp::create(
       outside, loc, name, b.getFunctionType(types, {}), ArrayAttr(),
-      ArrayAttr(), numWarps ? int64_t(numWarps) : chooseWarps(nest),
+      ArrayAttr(), numWarps ? int64_t(numWarps) : chooseWarps(nest, aligned),
       /*min_blocks=*/1, alignments);
   Block *body = &kernel.getBody().emplaceBlock();
   for (auto [v, type] : llvm::zip(passed, types))
