@@ -36,7 +36,7 @@ ScheduleAttr cpuSchedule(MLIRContext *ctx, int64_t headDim) {
 /// are one tile of the forward, or `group` query heads of one row are.
 ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
                          bool forward, int64_t rows, int64_t group,
-                         bool aligned) {
+                         bool aligned, bool warpgroups) {
   int64_t m, n;
   bool half = dtype.isBF16() || dtype.isF16();
   if (!half)
@@ -45,7 +45,7 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
   else if (headDim > 128)
     m = n = headDim <= 256 ? 64 : 32;
   else if (forward)
-    m = 128, n = 64;
+    m = 128, n = warpgroups ? 128 : 64;
   else
     m = headDim <= 64 ? 128 : 64, n = 128;
   bool few = forward && rows > 0 && rows <= 32, pack = few && rows < group;
@@ -58,6 +58,8 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
   // aligned goes through registers, of which a warp has not enough.
   if (few && half && aligned && m == 16 && headDim <= 256)
     n = headDim > 128 ? 16 : headDim > 64 ? 32 : 64;
+  else if (few)
+    n = std::min<int64_t>(n, 64);
   return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
                            /*kvSplits=*/1, pack, /*groupSplits=*/1,
                            /*deterministic=*/false, "default");
@@ -105,7 +107,7 @@ struct SelectSchedulePass
       bool forward =
           part == "forward" && (pPolicy.empty() || pPolicy == "recompute");
       ScheduleAttr s = gpu ? gpuSchedule(ctx, dtype, headDim, forward,
-                                         seqlenQHint, op.getGroup(), aligned)
+                                         op.getGroup(), aligned, warpgroups)
                            : cpuSchedule(ctx, headDim);
       int64_t m = blockM ? (int64_t)blockM : s.getBlockM(),
               n = blockN ? (int64_t)blockN : s.getBlockN();
