@@ -106,9 +106,10 @@ struct SelectSchedulePass
       // A stored P is of one tiling on both sides.
       bool forward =
           part == "forward" && (pPolicy.empty() || pPolicy == "recompute");
-      ScheduleAttr s = gpu ? gpuSchedule(ctx, dtype, headDim, forward,
-                                         op.getGroup(), aligned, warpgroups)
-                           : cpuSchedule(ctx, headDim);
+      ScheduleAttr s =
+          gpu ? gpuSchedule(ctx, dtype, headDim, forward, seqlenQHint,
+                            op.getGroup(), aligned, warpgroups)
+              : cpuSchedule(ctx, headDim);
       int64_t m = blockM ? (int64_t)blockM : s.getBlockM(),
               n = blockN ? (int64_t)blockN : s.getBlockN();
       PPolicy p = s.getP();

@@ -13,11 +13,11 @@
 // CHECK-DAG: %[[NEXT:.*]] = arith.addi %[[H]], %c4
 // CHECK-DAG: fa.broadcast %[[I]] dim 0 : index -> tensor<4xindex>
 // CHECK-DAG: %[[END:.*]] = arith.minsi %[[NEXT]], %[[HEADS]]
+// CHECK-DAG: fa.gather %[[T]][%[[HS]]] {{.*}} -> tensor<4xf32>
+// CHECK-DAG: fa.broadcast %{{.*}} dim 0 : tensor<4xf32> -> tensor<4x8xf32>
 // CHECK-DAG: fa.load %{{.*}}[%[[B]], %[[I]], %[[H]], %c0{{.*}}] below({{.*}}, %c16{{.*}}) {{.*}} -> tensor<4x16xf32>
 // CHECK: fa.load %[[K]][%[[B]], %[[HK]], %{{.*}}, %c0{{.*}}] {{.*}} -> tensor<8x16xf32>
 // CHECK: fa.dot {{.*}} : tensor<4x16xf32>, tensor<16x8xf32>, tensor<4x8xf32>
-// CHECK: fa.gather %[[T]][%[[HS]]] {{.*}} -> tensor<4xf32>
-// CHECK: fa.broadcast %{{.*}} dim 0 : tensor<4xf32> -> tensor<4x8xf32>
 // CHECK: fa.reduce max {{.*}} : tensor<4x8xf32> -> tensor<4xf32>
 // CHECK: fa.store %{{.*}}[%[[B]], %[[I]], %[[H]]] below(%[[END]]) : tensor<4xf32>
 func.func @rows(%Q: memref<?x?x?x16xf32>, %K: memref<?x?x?x16xf32>, %T: memref<?xf32>, %M: memref<?x?x?xf32>, %B: index, %H: index, %Rows: index, %N: index) attributes {fa.schedule = #fa.schedule<block_m = 8, block_n = 8, pack_heads>} {
