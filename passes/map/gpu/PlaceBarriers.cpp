@@ -97,7 +97,7 @@ struct GpuPlaceBarriersPass
         for (Region &region : at->getRegions())
           for (Block &inner : region)
             separate(flow, inner,
-                     isa<scf::ForOp, scf::IfOp>(at) ? before : after,
+                     isa<scf::ForOp, scf::IfOp, RolesOp>(at) ? before : after,
                      dyn_cast<scf::ForOp>(at), placed);
         if (placed.size() != count)
           continue;

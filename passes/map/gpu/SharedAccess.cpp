@@ -231,9 +231,9 @@ bool SharedFlow::step(Operation *op, PendingSet &pending) const {
     pending.add(leave(out, loop.getRegion()));
     return found;
   }
-  if (auto branch = dyn_cast<scf::IfOp>(op)) {
+  if (isa<scf::IfOp, RolesOp>(op)) {
     PendingSet before = pending, after;
-    for (Region &region : branch->getRegions()) {
+    for (Region &region : op->getRegions()) {
       PendingSet out = before;
       if (!region.empty())
         found |= step(region.front(), out);
@@ -324,7 +324,10 @@ bool SharedFlow::step(Operation *op, PendingSet &pending) const {
     PendingSet before = pending;
     found |= access(a, before);
   }
-  pending.add(own);
+  // A barrier of its own says when a box is there, to all who wait for it.
+  for (const PendingAccess &a : own.get())
+    if (!a.write || !isa<CopyBoxOp>(op))
+      pending.add(a);
   return found;
 }
 
