@@ -197,6 +197,8 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
     Option<"deterministic", "deterministic", "bool", "false",
            "promise bitwise equal results in every run">,
     Option<"gpu", "gpu", "bool", "false", "defaults for a GPU">,
+    Option<"warpgroups", "warpgroups", "bool", "false",
+           "defaults for a GPU with products of four warps">,
     Option<"part", "part", "std::string", "",
            "forward or backward if only that will be kept">
   ];
@@ -368,6 +370,54 @@ def ClassifyMaskPass : Pass<"fa-classify-mask", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def BoundMaskedLoopsPass : Pass<"fa-bound-masked-loops", "::mlir::ModuleOp"> {
+  let summary = "Bound loops by what rows and columns hold in memory";
+  let description = [{
+    Optional. A loop that tests in every iteration whether an entry of its mask
+    tile is true (see `fa-classify-mask`) gets bounds from a nest in front,
+    where the mask compares values of rows with values of columns, as ids of
+    documents. That nest finds the least and the greatest value of a line of
+    rows and of each line of columns, and from these intervals, per item, the
+    first and the last tile that can be visible; it evaluates no mask tile, and
+    runs over those dims only that the mask depends on. What is no such
+    comparison may be true. Iterations left out still do what stands in the
+    other branch of the test (they pass their turn).
+
+    Before:
+    ```mlir
+    fa.nest "output" parallel(%b = %B, %h = %H, %i = %sq step 128) {
+      scf.for %j = %c0 to %sk step %c64 ... {
+        %same = arith.cmpi eq, %row_ids, %column_ids : tensor<128x64xi32>
+        %any = fa.reduce any ...                  // of %same
+        scf.if %any -> (...) { ... } else { ... }
+      }
+    }
+    ```
+    After:
+    ```mlir
+    fa.nest "visible" parallel(%i = %sq step 128) {
+      ...                                         // least and greatest ids of 64 tiles at once
+      memref.store %first, %bounds[%ib, %c0] : memref<?x2xi32>
+      memref.store %end, %bounds[%ib, %c1] : memref<?x2xi32>
+    }
+    fa.nest "output" parallel(%b = %B, %h = %H, %i = %sq step 128) {
+      %lo = ...                                   // max(0, %bounds[%ib, 0])
+      %hi = ...                                   // min(%sk, %bounds[%ib, 1])
+      scf.for %j = %lo to %hi step %c64 ... { ... }
+    }
+    ```
+    With `keep-tests=false` the test per tile goes if the body is proved to do
+    nothing without it where the mask is false: tiles between the bounds are
+    then computed, hidden or not, by a loop without a fork.
+    Numerics: unchanged. Values are compared as f64, which keeps their order.
+  }];
+  let options = [
+    Option<"keepTests", "keep-tests", "bool", "true",
+           "keep the test per tile, for tiles that are hidden between others">
+  ];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::arith::ArithDialect"];
+}
 def SplitKeysPass : Pass<"fa-split-keys", "::mlir::ModuleOp"> {
   let summary = "Pass over parts of the keys in parallel and merge them (optional)";
   let description = [{
@@ -556,7 +606,9 @@ def MapToGpuPass : Pass<"fa-map-to-gpu", "::mlir::ModuleOp"> {
     Option<"aligned", "aligned", "bool", "false",
            "arrays with a static last dim are aligned to 16 bytes">,
     Option<"numWarps", "num-warps", "int64_t", "0",
-           "warps per CTA, a power of 2; 0: by the registers needed">
+           "warps per CTA, a power of 2; 0: by the registers needed">,
+    Option<"warpgroups", "warpgroups", "bool", "false",
+           "more warps, for products of four of them">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
@@ -581,6 +633,10 @@ def GpuOrientTilesPass : Pass<"fa-gpu-orient-tiles", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+  let options = [
+    Option<"warpgroups", "warpgroups", "bool", "false",
+           "products will be of four warps where they have as many along the lines">
+  ];
 }
 
 def GpuForwardFragmentsPass : Pass<"fa-gpu-forward-fragments", "::mlir::ModuleOp"> {
@@ -618,6 +674,74 @@ def GpuStageLinesPass : Pass<"fa-gpu-stage-lines", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuBulkCopiesPass : Pass<"fa-gpu-bulk-copies", "::mlir::ModuleOp"> {
+  let summary = "one thread has the copy engine fill buffers with boxes";
+  let description = [{
+    Optional, for sm_90a. Where all that fills a buffer of 16-bit entries is
+    copies of one array, aligned and not written meanwhile, below limits that
+    the host knows, to the stages of a ring by turns or once. The buffer becomes
+    swizzled; the host makes a map of the array up to the limits. Barriers in
+    shared memory say when a box is there: a loop carries the parity of the
+    phase that its round waits for.
+
+    ```mlir
+    // before
+    fa_gpu.wait 0
+    scf.if %more {
+      fa_gpu.copy_async %K[%b, %h, %j1, %c0] below(%sk, %c128) to %next vector 16 : ..., !fa_gpu.shared<64x128xbf16, pitch = 136>
+    }
+    fa_gpu.commit
+    %s = fa_gpu.mma %q, %kt, %zero ...
+    // after
+    scf.if %more {
+      fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ..., !fa_gpu.shared<64x128xbf16, swizzle = 128>, !fa_gpu.mbarriers<2>
+    }
+    fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+    %s = fa_gpu.mma %q, %kt, %zero ...
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect", "::mlir::memref::MemRefDialect"];
+}
+
+def GpuSpecializeWarpsPass : Pass<"fa-gpu-specialize-warps", "::mlir::ModuleOp"> {
+  let summary = "warps of their own issue the copies of boxes";
+  let description = [{
+    Optional, for sm_90a. A kernel all of whose `fa_gpu.copy_box` follow from
+    scalars, loops and branches on scalars gets four more warps, of which one
+    thread issues the copies. It runs through the same loops and waits until a
+    stage is free; the others, the first role, arrive there after the last op
+    that needs the stage. Four warps that only copy need few registers; the
+    others get theirs, where the kernel has a multiprocessor to itself.
+
+    ```mlir
+    // before
+    scf.for ... iter_args(%stage = %c0, %parity = %false) {
+      scf.if %more {
+        fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ...
+      }
+      fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+      %s = fa_gpu.mma %q, %kt, %zero ...
+    }
+    // after
+    fa_gpu.roles warps [8, 4] registers [240, 24] {
+      scf.for ... iter_args(%stage = %c0, %parity = %false) {
+        fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+        %s = fa_gpu.mma %q, %kt, %zero ...
+        fa_gpu.arrive %free[%stage] : !fa_gpu.mbarriers<2>
+      }
+    }, {
+      scf.for ... iter_args(%stage = %c0, %parity = %false) {
+        scf.if %more {
+          fa_gpu.wait_phase %before of %free[%into] : !fa_gpu.mbarriers<2>
+          fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ...
+        }
+      }
+    }
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect", "::mlir::arith::ArithDialect"];
 }
 
 def GpuOrderProductsPass : Pass<"fa-gpu-order-products", "::mlir::ModuleOp"> {
@@ -780,6 +904,25 @@ def GpuFoldDivisionsPass : Pass<"fa-gpu-fold-divisions", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def GpuWarpgroupProductsPass : Pass<"fa-gpu-warpgroup-products", "::mlir::ModuleOp"> {
+  let summary = "products by groups of four warps, from swizzled buffers";
+  let description = [{
+    Optional, for sm_90a. Where a product of 16-bit factors has four warps, or a
+    multiple, along its rows and its factors in shared memory can be swizzled,
+    it is started by a `fa_gpu.wgmma` and waited for at once. All buffers that
+    such products read become swizzled.
+
+    ```mlir
+    // before
+    %s = fa_gpu.mma %q, %kt, %zero : !fa_gpu.shared<128x64xbf16, pitch = 72>, ...
+    // after
+    %t = fa_gpu.wgmma %q, %kt, %zero : !fa_gpu.shared<128x64xbf16, swizzle = 128>, ...
+    %s = fa_gpu.wgmma_wait 0 %t : tensor<128x128xf32, #layout>
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
 def GpuOrderGridPass : Pass<"fa-gpu-order-grid", "::mlir::ModuleOp"> {
   let summary = "the CTAs with the longest loops start first";
   let description = [{
@@ -895,7 +1038,8 @@ def GpuPlaceBarriersPass : Pass<"fa-gpu-place-barriers", "::mlir::ModuleOp"> {
     touches after another of its CTA. Barriers that are there count. A copy
     writes its buffer until a wait that covers it; what it wrote is there after
     a barrier after that. Stages of a buffer whose numbers differ by a constant
-    modulo their count are told apart.
+    modulo their count are told apart. Where a `fa_gpu.wgmma` reads what threads
+    wrote, a `fa_gpu.fence_async` stands before the barrier.
 
     Before:
     ```mlir

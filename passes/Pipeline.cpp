@@ -10,6 +10,9 @@
 using namespace mlir;
 using namespace fathom;
 
+/// The GPU whose tensor cores take products of four warps.
+static constexpr StringLiteral kWithWarpgroups = "sm_90a";
+
 ArrayRef<PipelineStep> fathom::pipelineSteps() {
   static constexpr PipelineStep steps[] = {
       {"variant", "fa-specialize", true, ""},
@@ -23,6 +26,7 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"nest", "fa-fuse-backward-nests", false, ""},
       {"nest", "fa-place-dq-accumulation", false, ""},
       {"nest", "fa-classify-mask", false, ""},
+      {"nest", "fa-bound-masked-loops", false, ""},
       {"nest", "fa-split-keys", false, ""},
       {"nest", "fa-specialize-masked-blocks", false, ""},
       {"nest", "fa-count-tiles", false, ""},
@@ -37,9 +41,12 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"map", "fa-gpu-order-products", false, "gpu"},
       {"map", "fa-gpu-fold-exp2", false, "gpu"},
       {"map", "fa-gpu-order-grid", false, "gpu"},
+      {"map", "fa-gpu-bulk-copies", false, kWithWarpgroups},
+      {"map", "fa-gpu-fold-divisions", false, "gpu"},
+      {"map", "fa-gpu-warpgroup-products", false, kWithWarpgroups},
+      {"map", "fa-gpu-specialize-warps", false, kWithWarpgroups},
       {"map", "fa-gpu-peel-masks", false, "gpu"},
       {"map", "fa-gpu-merge-masks", false, "gpu"},
-      {"map", "fa-gpu-fold-divisions", false, "gpu"},
       {"map", "fa-gpu-narrow-indices", false, "gpu"},
       {"map", "fa-gpu-lower-converts", true, "gpu"},
       {"map", "fa-gpu-place-barriers", true, "gpu"},
@@ -73,14 +80,21 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
       s += " dq-policy=" + o.dqPolicy;
     if (o.target != "cpu")
       s += " gpu=true part=" + o.part;
+    if (o.target == kWithWarpgroups)
+      s += " warpgroups=true";
     return s;
   }
   if (pass == "fa-partition")
     return o.part.empty() ? "" : "part=" + o.part;
+  if (pass == "fa-bound-masked-loops")
+    return o.target == "cpu" ? "" : "keep-tests=false";
   if (pass == "fa-specialize-masked-blocks")
     return o.target == "cpu" ? "" : "selects-only=true";
   if (pass == "fa-map-to-gpu")
-    return llvm::formatv("aligned={0} num-warps={1}", o.aligned, o.numWarps);
+    return llvm::formatv("aligned={0} num-warps={1} warpgroups={2}", o.aligned,
+                         o.numWarps, o.target == kWithWarpgroups);
+  if (pass == "fa-gpu-orient-tiles")
+    return llvm::formatv("warpgroups={0}", o.target == kWithWarpgroups);
   if (pass == "fa-gpu-pipeline-loads")
     return llvm::formatv("stages={0}", o.stages);
   if (pass == "fa-map-to-cpu")
@@ -134,7 +148,7 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
   bool endsInMap = *end > 0 && steps[*end - 1].stage == "map";
   for (size_t i = *start; i < steps.size(); ++i) {
     const PipelineStep &s = steps[i];
-    if (!s.target.empty() && (s.target == "cpu") != (o.target == "cpu"))
+    if (!s.isFor(o.target))
       continue;
     bool within = i < *end;
     bool wanted = within || ((o.map || o.runnable) && s.required);

@@ -7,6 +7,8 @@
 
 #include "codegen/cuda/Printer.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace fathom;
 using namespace fathom::cuda;
@@ -89,33 +91,82 @@ LogicalResult Printer::reduce(Operation *op) {
 // Products
 //===----------------------------------------------------------------------===//
 
-LogicalResult Printer::mma(Operation *op) {
-  auto mma = cast<gpu::MmaOp>(op);
-  Value acc = mma.getAcc();
-  comment(op);
+std::string Printer::sumArray(Value acc, Value result, bool &starts) {
   // The sum's own array, if nothing reads it later and it is no other's.
   bool own = acc.hasOneUse() && !nameOf(acc).empty() &&
-             acc.getParentBlock() == op->getBlock() &&
+             acc.getParentBlock() == result.getParentBlock() &&
              !isa_and_nonnull<gpu::ConvertOp>(acc.getDefiningOp());
-  std::string sum;
   if (own) {
-    sum = names[mma.getResult()] = nameOf(acc);
-  } else {
-    sum = declareVariable(mma.getResult());
+    starts = true;
+    return names[result] = nameOf(acc);
+  }
+  std::string sum = declareVariable(result);
+  Value source = acc;
+  while (auto transpose = source.getDefiningOp<TransposeOp>())
+    source = transpose.getTile();
+  if (starts || !matchPattern(source, m_AnyZeroFloat())) {
+    starts = true;
     assign(sum, acc);
   }
+  return sum;
+}
+
+LogicalResult Printer::mma(Operation *op) {
+  auto mma = cast<gpu::MmaOp>(op);
+  comment(op);
+  bool starts = true;
+  std::string sum = sumArray(mma.getAcc(), mma.getResult(), starts);
   Type element = mma.getB().getType().getElementType();
   return isHalf(element) ? tensorCores(mma, sum) : scalarProducts(mma, sum);
 }
 
-/// buffer + (line * pitch + column) * 2, of a lane, with what warps add.
-static std::string fragmentPlace(StringRef buffer, StringRef line,
-                                 StringRef column, int64_t pitch,
-                                 const std::string &warp, bool warpInLine) {
-  std::string l = line.str(), c = column.str();
+std::function<std::string(Printer::R, Printer::R)>
+Printer::matrixPlace(Value factor, bool isA, Layout layout, int64_t blocks,
+                     int64_t blockStep) {
+  auto type = cast<gpu::SharedType>(factor.getType());
+  // Lines of the buffer run along the depth, or each is one of its steps.
+  bool depthInLine = isA != type.getFlipped();
+  std::string lane =
+      isA == depthInLine ? "lane % 16" : "lane / 16 * 8 + lane % 8";
+  std::string column =
+      isA == depthInLine ? "lane / 16 * 8" : "lane / 8 % 2 * 8";
+  std::string warp = warpOffset(layout, isA ? 0 : 1);
   if (!warp.empty())
-    (warpInLine ? l : c) += " + " + warp;
-  return fmt::format("{} + (({}) * {} + {}) * 2", buffer.str(), l, pitch, c);
+    (depthInLine ? lane : column) += " + " + warp;
+  std::string at = fresh(isA ? "at_a" : "at_b"), buffer = nameOf(factor);
+  int64_t pitch = type.getPitch();
+  if (!type.getSwizzle()) {
+    line("const unsigned {} = {} + (({}) * {} + {}) * 2;", at, buffer, lane,
+         pitch, column);
+    int64_t step = depthInLine ? 32 : 16 * pitch * 2;
+    int64_t block = (depthInLine ? pitch : 1) * blockStep * 2;
+    return [=](R k, R b) {
+      return fmt::format("{} + {} * {} + {} * {}", at, k.str(), step, b.str(),
+                         block);
+    };
+  }
+  auto scaled = [](R n, int64_t by) {
+    return fmt::format("{} * {}", n.str(), by);
+  };
+  // Blocks of a warp along a line must not carry into what the warp adds.
+  int64_t ofWarps = 8, ofBlocks = 0;
+  for (int64_t w = 0; w < layout.getNumWarps(); ++w)
+    ofWarps |= layout.getThreadOffset(w * gpu::kWarp, isA ? 0 : 1);
+  for (int64_t b = 0; b < blocks; b += isA ? 1 : 2)
+    ofBlocks |= b * blockStep;
+  bool apart = depthInLine || !(ofWarps & ofBlocks & (pitch - 1));
+  if (apart)
+    line("const unsigned {} = {} + {};", at, buffer,
+         swizzledText(type, lane, column));
+  return [=](R k, R b) {
+    std::string l = depthInLine ? scaled(b, blockStep) : scaled(k, 16);
+    std::string c = depthInLine ? scaled(k, 16) : scaled(b, blockStep);
+    if (apart)
+      return fmt::format("fa::swizzled_step({}, {})", at,
+                         swizzledText(type, l, c));
+    return buffer + " + " +
+           swizzledText(type, lane + " + " + l, column + " + " + c);
+  };
 }
 
 LogicalResult Printer::tensorCores(gpu::MmaOp op, StringRef sum) {
@@ -133,31 +184,13 @@ LogicalResult Printer::tensorCores(gpu::MmaOp op, StringRef sum) {
   }
   std::string type = cType(b.getElementType());
 
-  std::string atA, atB = fresh("at_b"), fragmentsA;
-  if (a) {
-    atA = fresh("at_a");
-    std::string warp = warpOffset(layout, 0);
-    line("const unsigned {} = {};", atA,
-         a.getFlipped()
-             ? fragmentPlace(nameOf(op.getA()), "lane / 16 * 8 + lane % 8",
-                             "lane / 8 % 2 * 8", a.getPitch(), warp, false)
-             : fragmentPlace(nameOf(op.getA()), "lane % 16", "lane / 16 * 8",
-                             a.getPitch(), warp, true));
-  } else {
+  std::string fragmentsA;
+  std::function<std::string(R, R)> placeA;
+  if (a)
+    placeA = matrixPlace(op.getA(), true, layout, blocksM, rowStep);
+  else
     fragmentsA = arrayOf(op.getA());
-  }
-  std::string warp = warpOffset(layout, 1);
-  line("const unsigned {} = {};", atB,
-       b.getFlipped()
-           ? fragmentPlace(nameOf(op.getB()), "lane / 16 * 8 + lane % 8",
-                           "lane / 8 % 2 * 8", b.getPitch(), warp, true)
-           : fragmentPlace(nameOf(op.getB()), "lane % 16", "lane / 16 * 8",
-                           b.getPitch(), warp, false));
-  // Bytes from one step along the depth, and one block, to the next.
-  int64_t stepA = a && a.getFlipped() ? 16 * a.getPitch() * 2 : 32;
-  int64_t blockA = a ? rowStep * (a.getFlipped() ? 1 : a.getPitch()) * 2 : 0;
-  int64_t stepB = b.getFlipped() ? 32 : 16 * b.getPitch() * 2;
-  int64_t blockB = (b.getFlipped() ? b.getPitch() : 1) * 8 * 2;
+  auto placeB = matrixPlace(op.getB(), false, layout, blocksN, 8);
   const char *trans = b.getFlipped() ? "" : "_trans";
 
   auto products = [&](const std::string &block, int count) {
@@ -177,22 +210,21 @@ LogicalResult Printer::tensorCores(gpu::MmaOp op, StringRef sum) {
     line("unsigned a[{}][4];", blocksM);
     line("#pragma unroll");
     line("for (int m = 0; m < {}; ++m)", blocksM);
-    line("  fa::ldmatrix_x4{}(a[m], {} + k * {} + m * {});",
-         a.getFlipped() ? "_trans" : "", atA, stepA, blockA);
+    line("  fa::ldmatrix_x4{}(a[m], {});", a.getFlipped() ? "_trans" : "",
+         placeA("k", "m"));
   }
   if (blocksN > 1) {
     line("#pragma unroll");
     open("for (int n = 0; n + 1 < {}; n += 2) {{", blocksN);
     line("unsigned b[4];");
-    line("fa::ldmatrix_x4{}(b, {} + k * {} + n * {});", trans, atB, stepB,
-         blockB);
+    line("fa::ldmatrix_x4{}(b, {});", trans, placeB("k", "n"));
     products("n", 2);
     close();
   }
   if (blocksN % 2) {
     line("unsigned b[2];");
-    line("fa::ldmatrix_x2{}(b, {} + k * {} + {});", trans, atB, stepB,
-         (blocksN - 1) * blockB);
+    line("fa::ldmatrix_x2{}(b, {});", trans,
+         placeB("k", std::to_string(blocksN - 1)));
     products(std::to_string(blocksN - 1), 1);
   }
   close();
@@ -239,5 +271,140 @@ LogicalResult Printer::scalarProducts(gpu::MmaOp op, StringRef sum) {
                        bare(slicedNumber(layout, 0, "r")).str(),
                        bare(slicedNumber(layout, 1, "r")).str()));
   close();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Products of four warps
+//===----------------------------------------------------------------------===//
+
+/// fa::wgmma for one shape: the assembler wants each register by itself.
+static std::string wgmmaText(const std::string &name, const std::string &type,
+                             int64_t n, bool registers, bool transA,
+                             bool transB) {
+  std::string sums, operands;
+  int64_t count = n / 2;
+  for (int64_t i = 0; i < count; ++i) {
+    sums += fmt::format("{}%{}", i ? "," : "", i);
+    operands += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
+  }
+  std::string a = fmt::format("%{}", count), inputs = "\"l\"(a)";
+  if (registers) {
+    a = "{";
+    inputs.clear();
+    for (int64_t i = 0; i < 4; ++i) {
+      a += fmt::format("{}%{}", i ? "," : "", count + i);
+      inputs += fmt::format("{}\"r\"(a[{}])", i ? ", " : "", i);
+    }
+    a += "}";
+  }
+  int64_t next = count + (registers ? 4 : 1);
+  return fmt::format(
+      "template <>\n"
+      "FA_DEVICE void {}(float *d, {}a, unsigned long long b, bool add) {{\n"
+      "  asm volatile(\"{{.reg .pred p; setp.ne.b32 p, %{}, 0; \"\n"
+      "    \"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, %{}, "
+      "p, 1, 1{}, {};}}\"\n"
+      "    : {}\n"
+      "    : {}, \"l\"(b), \"r\"(int(add)));\n"
+      "}}\n",
+      name, registers ? "const unsigned *" : "unsigned long long ", next + 1, n,
+      type, type, sums, a, next,
+      registers ? ""
+      : transA  ? ", 1"
+                : ", 0",
+      int(transB), operands, inputs);
+}
+
+LogicalResult Printer::wgmma(Operation *op) {
+  auto wgmma = cast<gpu::WgmmaOp>(op);
+  comment(op);
+  bool starts = false;
+  std::string sum = sumArray(wgmma.getAcc(), wgmma.getResult(), starts);
+  auto tile = cast<RankedTensorType>(wgmma.getResult().getType());
+  Layout layout = gpu::layoutOf(tile);
+  auto [warpsM, warpsN] =
+      *layout.matchMma(tile.getDimSize(0), tile.getDimSize(1));
+  int64_t n = tile.getDimSize(1) / warpsN;
+  int64_t blocks = tile.getDimSize(0) / (16 * warpsM);
+  gpu::SharedType b = wgmma.getB().getType();
+  auto a = dyn_cast<gpu::SharedType>(wgmma.getA().getType());
+  int64_t depth = b.getShape()[0];
+  std::string registersA = a ? "" : arrayOf(wgmma.getA());
+
+  // The descriptor of a factor from the first row or column of these warps on,
+  // and the text of what is added for a step along the depth or to a block.
+  auto descriptor = [&](Value v, gpu::SharedType type, bool isA, int64_t own,
+                        const std::string &number, int64_t block) {
+    bool depthInLine = isA != type.getFlipped();
+    int64_t swizzle = type.getSwizzle();
+    int64_t panel = type.getLines() * swizzle;
+    // Bytes from one line to one `count` further, or along the lines.
+    auto across = [&](int64_t count) {
+      return depthInLine ? count * swizzle : count * 2 / swizzle * panel;
+    };
+    std::string name = fresh(isA ? "desc_a" : "desc_b");
+    line("const unsigned long long {} = fa::matrix_descriptor<{}>(fa::"
+         "shared_address({}{}), {});",
+         name, swizzle, nameOf(v),
+         number.empty() ? "" : fmt::format(" + {} * {}", number, across(own)),
+         depthInLine ? 16 : panel);
+    int64_t steps = swizzle / 32; // in a panel's line
+    std::string text = name;
+    if (!depthInLine)
+      text += fmt::format(" + k * {}", swizzle);
+    else if (depth / 16 <= steps)
+      text += " + k * 2";
+    else
+      text +=
+          fmt::format(" + (k / {0} * {1} + k % {0} * 2)", steps, panel / 16);
+    if (block)
+      text += fmt::format(" + m * {}", across(block) / 16);
+    return text;
+  };
+  std::string left =
+      a ? descriptor(wgmma.getA(), a, true, 64,
+                     warpsM > 4 ? fmt::format("warp % {} / 4", warpsM) : "",
+                     blocks > 1 ? 16 * warpsM : 0)
+        : fmt::format("{} + 4 * ({}k)", registersA,
+                      blocks > 1 ? fmt::format("m * {} + ", depth / 16) : "");
+  std::string right = descriptor(
+      wgmma.getB(), b, false, n,
+      warpsN > 1 ? fmt::format("warp / {}", warpsM) : "", /*block=*/0);
+
+  std::string type = cType(b.getElementType());
+  bool transA = a && a.getFlipped(), transB = !b.getFlipped();
+  std::string name =
+      fmt::format("fa::wgmma<{}, {}, {}, {}>", n, type, transA, transB);
+  wgmmas.insert({name + (a ? "" : "r"),
+                 wgmmaText(name, b.getElementType().isBF16() ? "bf16" : "f16",
+                           n, !a, transA, transB)});
+  int64_t registers = layout.getNumRegisters();
+  if (starts)
+    line("fa::pin<{}>({});", registers, sum);
+  if (!a)
+    line("fa::pin<{}>({});", blocks * depth / 4, registersA);
+  line("fa::wgmma_fence();");
+  openUnrolled(depth / 16, 1, "k");
+  if (blocks > 1)
+    openUnrolled(blocks, 1, "m");
+  line("{}({}{}, {}, {}, {});", name, sum,
+       blocks > 1 ? fmt::format(" + m * {}", n / 2) : "", left, right,
+       starts ? "true" : "k > 0");
+  if (blocks > 1)
+    close();
+  close();
+  line("fa::wgmma_commit();");
+  return success();
+}
+
+LogicalResult Printer::wgmmaWait(Operation *op) {
+  auto wait = cast<gpu::WgmmaWaitOp>(op);
+  comment(op);
+  line("fa::wgmma_wait<{}>();", wait.getPending());
+  for (auto [tile, result] : llvm::zip(wait.getTiles(), wait.getResults())) {
+    std::string name = names[result] = nameOf(tile);
+    line("fa::pin<{}>({});", gpu::layoutOf(tile).getNumRegisters(), name);
+  }
   return success();
 }

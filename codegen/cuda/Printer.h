@@ -21,6 +21,8 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
 #include <fmt/format.h>
+#include <functional>
+#include <map>
 
 namespace fathom::cuda {
 
@@ -37,6 +39,9 @@ int64_t bytesOf(mlir::Type element);
 bool isMultipleOf(mlir::Value value, int64_t n, gpu::KernelOp kernel);
 /// The value of an integer constant.
 std::optional<int64_t> constantOf(mlir::Value value);
+/// "fa::swizzled<...>(...)" of a line and a column of 16-bit entries.
+std::string swizzledText(gpu::SharedType type, llvm::StringRef line,
+                         llvm::StringRef column);
 /// Without the brackets around all of it.
 llvm::StringRef bare(llvm::StringRef expression);
 
@@ -132,6 +137,7 @@ private:
   Result halfOp(Op *op);
   Result forOp(Op *op);
   Result ifOp(Op *op);
+  Result roles(Op *op);
   /// Declares a variable or array for v.
   std::string declareVariable(Value v);
   /// Gives the variable or array `target` the value of v.
@@ -168,6 +174,9 @@ private:
   Result alloc(Op *op);
   Result stage(Op *op);
   Result copyAsync(Op *op);
+  Result mbarriers(Op *op);
+  std::string mbarrierPlace(Value barriers, Value index);
+  Result copyBox(Op *op);
   Result storeShared(Op *op);
   Result loadShared(Op *op);
   Result claim(Op *op);
@@ -178,13 +187,23 @@ private:
   void unpackVector(llvm::StringRef t, mlir::Type element, int64_t vector,
                     llvm::StringRef from);
   std::string packVector(Value tile, int64_t vector);
-  /// "buffer + (row * pitch + col) * bytes" of a thread, in a variable.
-  std::string sharedPlace(Value buffer, Layout layout,
-                          llvm::SmallVectorImpl<std::string> &strides);
+  /// The place of entry r in a buffer, given r. What all entries of a thread
+  /// share stands in a variable.
+  std::function<std::string(R)> sharedPlace(Value buffer, Layout layout);
 
   // PrintProducts.cpp
   Result reduce(Op *op);
   Result mma(Op *op);
+  Result wgmma(Op *op);
+  Result wgmmaWait(Op *op);
+  /// The array that a product adds to: that of `acc`, if nothing reads it
+  /// later, or a new one of `result`; `starts` at zero if it is not set.
+  std::string sumArray(Value acc, Value result, bool &starts);
+  /// Where a lane finds its rows of the matrices of a factor: given the number
+  /// of a step of 16 along the depth and that of a block.
+  std::function<std::string(R, R)> matrixPlace(Value factor, bool isA,
+                                               Layout layout, int64_t blocks,
+                                               int64_t blockStep);
   Result tensorCores(gpu::MmaOp op, llvm::StringRef sum);
   Result scalarProducts(gpu::MmaOp op, llvm::StringRef sum);
 
@@ -198,6 +217,10 @@ private:
   llvm::StringMap<std::string> topNames;    ///< expression to variable
   llvm::DenseMap<Value, int64_t> places;    ///< of buffers without `offset`
   int64_t sharedBytes = 0;
+  std::string barrierText = "fa::barrier();"; ///< of the CTA or the role
+  bool singleThread = false;                  ///< only one runs the role
+  /// Definitions of fa::wgmma for the shapes in use.
+  std::map<std::string, std::string> wgmmas;
 
   std::string top(llvm::StringRef base, llvm::StringRef type,
                   const std::string &expression);

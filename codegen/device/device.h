@@ -16,6 +16,9 @@
 #define FA_KERNEL(threads, min_blocks)                                         \
   extern "C" __global__ __launch_bounds__(threads, min_blocks)
 
+/// Before a parameter whose place, not only value, kernels use.
+#define FA_IN_PLACE __grid_constant__
+
 extern __shared__ __align__(1024) unsigned char fa_shared_memory[];
 
 namespace fa {
@@ -184,6 +187,85 @@ FA_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+#if __CUDA_ARCH__ >= 900
+/// A barrier that lies in shared memory, 8 bytes. Its phases have the parities
+/// 0, 1, 0 and so on; one ends when `arrivals` threads have arrived and the
+/// copies that they announced for it have landed. Others see it after a fence
+/// of this thread and a barrier().
+FA_DEVICE void mbarrier_init(unsigned offset, int arrivals) {
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(offset)),
+      "r"(arrivals)
+      : "memory");
+}
+FA_DEVICE void mbarrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+FA_DEVICE void mbarrier_arrive(unsigned offset) {
+  asm volatile(
+      "mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(offset))
+      : "memory");
+}
+/// Arrives, and announces copies of so many bytes.
+FA_DEVICE void mbarrier_arrive_expect(unsigned offset, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   shared_address(offset)),
+               "r"(bytes)
+               : "memory");
+}
+/// Waits until the last phase of this parity has ended; one of parity 1 has
+/// before the first.
+FA_DEVICE void mbarrier_wait(unsigned offset, bool parity) {
+  unsigned ended;
+  do
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(ended)
+                 : "r"(shared_address(offset)), "r"(unsigned(parity))
+                 : "memory");
+  while (!ended);
+}
+
+/// Starts copying the box of `map` that begins at these coordinates, the last
+/// dim last, to `offset`. Entries outside of the array become zeros. The bytes
+/// count for the barrier at `mbarrier`.
+#define FA_COPY_BOX(dims, coordinates, ...)                                    \
+  asm volatile("cp.async.bulk.tensor." dims ".shared::cluster.global"          \
+               ".mbarrier::complete_tx::bytes [%0], [%1, {" coordinates        \
+               "}], [%2];" ::"r"(shared_address(offset)),                      \
+               "l"(&map), "r"(shared_address(mbarrier)), __VA_ARGS__           \
+               : "memory")
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y) {
+  FA_COPY_BOX("2d", "%4, %3", "r"(x), "r"(y));
+}
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y, int z) {
+  FA_COPY_BOX("3d", "%5, %4, %3", "r"(x), "r"(y), "r"(z));
+}
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y, int z, int u) {
+  FA_COPY_BOX("4d", "%6, %5, %4, %3", "r"(x), "r"(y), "r"(z), "r"(u));
+}
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y, int z, int u, int v) {
+  FA_COPY_BOX("5d", "%7, %6, %5, %4, %3", "r"(x), "r"(y), "r"(z), "r"(u),
+              "r"(v));
+}
+#undef FA_COPY_BOX
+/// A thread of this warpgroup, all of which comes here, gives back registers or
+/// takes some, to have `count`: 24 to 240, a multiple of 8. sm_90a only.
+template <int count>
+FA_DEVICE void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count>
+FA_DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+#endif
+
 /// Four (two) 8x8 matrices of 16-bit entries; lane 8m + i gives the offset of
 /// row i of matrix m, 16 bytes. Register m of lane l gets entries 2(l % 4) and
 /// the next of row l / 4; transposed, those of column l / 4.
@@ -267,6 +349,55 @@ FA_DEVICE void mma_m8n8k4_f64(double *d, double a, double b) {
                : "+d"(d[0]), "+d"(d[1])
                : "d"(a), "d"(b));
 }
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+//===----------------------------------------------------------------------===//
+// Matrix products of four warps: d += a b in the background; sm_90a
+//===----------------------------------------------------------------------===//
+
+/// 64 x n sums, d as of mma_m16n8k16 for the 16 rows of a warp. Factors are
+/// matrix_descriptor()s, their lines 16 long along the depth or, transposed,
+/// across it; or a is registers as of mma_m16n8k16. Without `add` d starts as
+/// zero. The shapes that a kernel needs are defined after this header.
+template <int n, class T, bool transposed_a, bool transposed_b>
+FA_DEVICE void wgmma(float *d, unsigned long long a, unsigned long long b,
+                     bool add);
+template <int n, class T, bool transposed_a, bool transposed_b>
+FA_DEVICE void wgmma(float *d, const unsigned *a, unsigned long long b,
+                     bool add);
+
+/// Keeps the compiler from moving what it does with r over this place.
+template <int count>
+FA_DEVICE void pin(float *r) {
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    asm volatile("" : "+f"(r[i])::"memory");
+}
+template <int count>
+FA_DEVICE void pin(unsigned *r) {
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    asm volatile("" : "+r"(r[i])::"memory");
+}
+/// Before products: registers are as the program says.
+FA_DEVICE void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+/// Makes the products since the last commit a group.
+FA_DEVICE void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits for all groups but the last `pending`.
+template <int pending>
+FA_DEVICE void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+/// What this thread wrote to shared memory is seen by products that others
+/// start after the next barrier.
+FA_DEVICE void fence_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#endif
 
 //===----------------------------------------------------------------------===//
 // Between threads

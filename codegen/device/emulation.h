@@ -22,6 +22,7 @@
 
 #define FA_DEVICE inline
 #define FA_KERNEL(threads, min_blocks) static
+#define FA_IN_PLACE
 
 #include "portable.h"
 
@@ -49,6 +50,14 @@ public:
   virtual void commit() = 0;
   virtual void wait(unsigned pending) = 0;
 
+  /// Barriers in shared memory, and copies that they wait for. `at` has one
+  /// coordinate a dim, the last dim last.
+  virtual void initMbarrier(unsigned offset, int arrivals) = 0;
+  virtual void arriveMbarrier(unsigned offset, unsigned bytes) = 0;
+  virtual void waitMbarrier(unsigned offset, bool parity) = 0;
+  virtual void copyBox(unsigned offset, const void *map, unsigned mbarrier,
+                       const int *at, int rank) = 0;
+
   // For these the lanes of a warp meet.
   virtual void loadMatrix(unsigned *r, unsigned offset, int count,
                           bool transposed) = 0;
@@ -56,6 +65,22 @@ public:
                            bool transposed) = 0;
   /// d += a b; the registers of one lane, as device.h states.
   virtual void mma(Mma kind, void *d, const void *a, const void *b) = 0;
+  /// d += a b for a warp's 16 of 64 rows, a in registers or by descriptor. d is
+  /// there when a wait covers the group.
+  struct Product {
+    Mma kind;
+    int n;
+    float *d;
+    const unsigned *registers; ///< a, or null
+    unsigned long long a, b;
+    bool transposedA, transposedB, add;
+  };
+  virtual void startProduct(const Product &product) = 0;
+  virtual void fenceProducts() = 0;
+  virtual void commitProducts() = 0;
+  virtual void waitForProducts(int pending) = 0;
+  /// The running thread's writes to shared memory are there for products.
+  virtual void fenceAsync() = 0;
   virtual unsigned long long shuffle(unsigned long long bits, int mask) = 0;
   virtual bool vote(bool v, bool all) = 0;
   virtual void warpBarrier() = 0;
@@ -237,6 +262,30 @@ void cp_async_wait() {
   machine->wait(pending);
 }
 
+inline void mbarrier_init(unsigned offset, int arrivals) {
+  machine->initMbarrier(offset, arrivals);
+}
+inline void mbarrier_init_fence() {}
+inline void mbarrier_arrive(unsigned offset) {
+  machine->arriveMbarrier(offset, 0);
+}
+inline void mbarrier_arrive_expect(unsigned offset, unsigned bytes) {
+  machine->arriveMbarrier(offset, bytes);
+}
+inline void mbarrier_wait(unsigned offset, bool parity) {
+  machine->waitMbarrier(offset, parity);
+}
+template <class... Index>
+void copy_box(unsigned offset, const TensorMap &map, unsigned mbarrier,
+              Index... at) {
+  int x[] = {int(at)...};
+  machine->copyBox(offset, &map, mbarrier, x, sizeof...(at));
+}
+template <int count>
+void give_registers() {}
+template <int count>
+void take_registers() {}
+
 inline void ldmatrix_x4(unsigned *r, unsigned offset) {
   machine->loadMatrix(r, offset, 4, false);
 }
@@ -274,6 +323,29 @@ inline void mma_m16n8k8_tf32(float *d, const unsigned *a, unsigned b0,
 inline void mma_m8n8k4_f64(double *d, double a, double b) {
   machine->mma(emulation::Mma::f64, d, &a, &b);
 }
+
+inline unsigned shared_address(unsigned offset) { return offset; }
+template <int n, class T, bool transposed_a, bool transposed_b>
+void wgmma(float *d, unsigned long long a, unsigned long long b, bool add) {
+  machine->startProduct(
+      {same<T, f16> ? emulation::Mma::f16 : emulation::Mma::bf16, n, d, nullptr,
+       a, b, transposed_a, transposed_b, add});
+}
+template <int n, class T, bool transposed_a, bool transposed_b>
+void wgmma(float *d, const unsigned *a, unsigned long long b, bool add) {
+  machine->startProduct(
+      {same<T, f16> ? emulation::Mma::f16 : emulation::Mma::bf16, n, d, a, 0, b,
+       transposed_a, transposed_b, add});
+}
+template <int count, class T>
+void pin(T *) {}
+inline void wgmma_fence() { machine->fenceProducts(); }
+inline void wgmma_commit() { machine->commitProducts(); }
+template <int pending>
+void wgmma_wait() {
+  machine->waitForProducts(pending);
+}
+inline void fence_async() { machine->fenceAsync(); }
 
 //===----------------------------------------------------------------------===//
 // Between threads

@@ -44,6 +44,12 @@ struct Buffer<T, 0> {
   T *data;
 };
 
+/// An array in global memory as the copy engine sees it: sizes, strides and the
+/// box of entries that one copy moves. The host makes it.
+struct alignas(64) TensorMap {
+  unsigned long long words[16];
+};
+
 template <class A, class B>
 inline constexpr bool same = false;
 template <class A>
@@ -53,6 +59,33 @@ inline constexpr bool same<A, A> = true;
 template <class To, class From>
 FA_DEVICE To bitcast(From x) {
   return __builtin_bit_cast(To, x);
+}
+
+/// Where byte `column` of `line` lies in a swizzled buffer of `lines` lines
+/// (!fa_gpu.shared).
+template <unsigned swizzle>
+FA_DEVICE constexpr unsigned swizzled(unsigned lines, unsigned line,
+                                      unsigned column) {
+  unsigned at =
+      column / swizzle * (lines * swizzle) + line * swizzle + column % swizzle;
+  return at ^ (at >> 3 & (swizzle - 16));
+}
+/// From one place to another, `step` further: what swizzled() gives for the
+/// lines and columns between, if adding them carries into no bit that matters.
+FA_DEVICE constexpr unsigned swizzled_step(unsigned at, unsigned step) {
+  return (at ^ (step & 0x70u)) + (step & ~0x70u);
+}
+
+/// The swizzled matrix from `address` in shared memory on, as wgmma takes it:
+/// 8 lines of a panel, `swizzle` bytes each, stand together. Across panels, the
+/// next one is `panel` bytes away; along a line, 16 bytes further is 1 more.
+template <unsigned swizzle>
+FA_DEVICE unsigned long long matrix_descriptor(unsigned address,
+                                               unsigned panel) {
+  using u64 = unsigned long long;
+  constexpr u64 mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
+  return u64(address >> 4 & 0x3fff) | u64(panel >> 4) << 16 |
+         u64(swizzle / 2) << 32 | mode << 62;
 }
 
 /// What literals cannot say.

@@ -7,6 +7,7 @@
 
 #include "dialect/gpu/GpuDialect.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
 using namespace mlir;
@@ -91,10 +92,16 @@ int64_t KernelOp::getAlignment(Value buffer) {
 
 int64_t KernelOp::getSharedBytes() {
   int64_t bytes = 0;
-  getBody().walk([&](AllocOp alloc) {
-    if (auto at = alloc.getOffset())
-      bytes = std::max<int64_t>(bytes,
-                                *at + alloc.getResult().getType().getBytes());
+  getBody().walk([&](Operation *op) {
+    if (auto alloc = dyn_cast<AllocOp>(op)) {
+      if (auto at = alloc.getOffset())
+        bytes = std::max<int64_t>(bytes,
+                                  *at + alloc.getResult().getType().getBytes());
+    } else if (auto barriers = dyn_cast<MbarriersOp>(op)) {
+      if (auto at = barriers.getOffset())
+        bytes = std::max<int64_t>(
+            bytes, *at + barriers.getResult().getType().getBytes());
+    }
   });
   return bytes;
 }
@@ -114,7 +121,8 @@ static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
              << tile;
     if (l.getNumWarps() != warps)
       return op->emitOpError("expected layouts of ")
-             << warps << " warps, as the kernel has, got " << l.getNumWarps();
+             << warps << " warps, as the kernel or the role has, got "
+             << l.getNumWarps();
   }
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
     ThreadLayoutAttr have = layoutOf(reduce.getTile());
@@ -142,8 +150,8 @@ static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
       return op->emitOpError("expected the result to have the operand's "
                              "layout with the dims exchanged");
   auto acc = dyn_cast<AccumulateOp>(op);
-  if (isa<DotOp, NestOp, PassTurnOp, ForwardEndOp, LaunchOp, ClearOp,
-          RequireOp>(op) ||
+  if (isa<DotOp, NestOp, PassTurnOp, ForwardEndOp, LaunchOp, ClearOp, RequireOp,
+          MapBoxesOp>(op) ||
       (acc && acc.getMode() == AccumulateMode::ordered))
     return op->emitOpError("expected no op of this kind in a kernel");
   return success();
@@ -168,6 +176,45 @@ static LogicalResult verifyCopies(KernelOp kernel) {
          << (result.wasInterrupted() ? " and before the next fa_gpu.wait" : "");
 }
 
+/// Sums of products under way go to a wait, to another product's acc, or round
+/// a loop.
+static LogicalResult verifyInFlight(KernelOp kernel) {
+  SmallVector<Value> all;
+  llvm::DenseSet<Value> seen;
+  auto add = [&](Value v) {
+    if (seen.insert(v).second)
+      all.push_back(v);
+  };
+  kernel.getBody().walk([&](WgmmaOp op) { add(op.getResult()); });
+  for (size_t i = 0; i < all.size(); ++i)
+    for (OpOperand &use : all[i].getUses()) {
+      Operation *op = use.getOwner();
+      unsigned n = use.getOperandNumber();
+      auto product = dyn_cast<WgmmaOp>(op);
+      if (isa<WgmmaWaitOp>(op) || (product && &use == &product.getAccMutable()))
+        continue;
+      auto loop = dyn_cast<scf::ForOp>(op);
+      if (isa<scf::YieldOp>(op)) {
+        loop = dyn_cast<scf::ForOp>(op->getParentOp());
+        if (!loop && isa<scf::IfOp>(op->getParentOp())) {
+          add(op->getParentOp()->getResult(n));
+          continue;
+        }
+      } else if (loop && n >= loop.getNumControlOperands()) {
+        n -= loop.getNumControlOperands();
+      } else {
+        loop = {};
+      }
+      if (!loop)
+        return op->emitOpError("expected no sum of a product under way, got "
+                               "operand ")
+               << n << "; wait for it first";
+      add(loop.getResult(n));
+      add(loop.getRegionIterArg(n));
+    }
+  return success();
+}
+
 LogicalResult KernelOp::verify() {
   if (getNumWarps() < 1 || getNumWarps() > 32)
     return emitOpError("expected 1 to 32 warps, got ") << getNumWarps();
@@ -185,18 +232,87 @@ LogicalResult KernelOp::verify() {
     if (a < 0 || (a && !llvm::isPowerOf2_64(a)))
       return emitOpError("expected alignments of 0 or a power of 2, got ") << a;
   for (Type t : getArgumentTypes())
-    if (!isa<MemRefType>(t) && !t.isIntOrIndexOrFloat())
-      return emitOpError("expected memrefs and scalars as arguments, got ")
+    if (!isa<MemRefType, BoxMapType>(t) && !t.isIntOrIndexOrFloat())
+      return emitOpError("expected memrefs, maps of boxes and scalars as "
+                         "arguments, got ")
              << t;
   return success();
 }
 
 LogicalResult KernelOp::verifyRegions() {
   WalkResult result = getBody().walk([&](Operation *op) {
-    return failed(verifyLayouts(op, getNumWarps())) ? WalkResult::interrupt()
-                                                    : WalkResult::advance();
+    return failed(verifyLayouts(op, warpsOf(op))) ? WalkResult::interrupt()
+                                                  : WalkResult::advance();
   });
-  return failure(result.wasInterrupted() || failed(verifyCopies(*this)));
+  return failure(result.wasInterrupted() || failed(verifyCopies(*this)) ||
+                 failed(verifyInFlight(*this)));
+}
+
+int64_t gpu::warpsOf(Operation *op) {
+  for (; op; op = op->getParentOp()) {
+    if (auto kernel = dyn_cast<KernelOp>(op))
+      return kernel.getNumWarps();
+    if (auto roles = dyn_cast_or_null<RolesOp>(op->getParentOp()))
+      return roles.getWarps()[op->getParentRegion()->getRegionNumber()];
+  }
+  return 0;
+}
+
+LogicalResult RolesOp::verify() {
+  size_t count = getRoles().size();
+  if (count < 2 || getWarps().size() != count || getRegisters().size() != count)
+    return emitOpError("expected two or more regions, and warps and registers "
+                       "of each, got ")
+           << count << " regions, " << getWarps().size() << " and "
+           << getRegisters().size();
+  auto kernel = cast<KernelOp>((*this)->getParentOp());
+  int64_t sum = 0;
+  for (int64_t warps : getWarps()) {
+    if (warps < 1)
+      return emitOpError("expected at least one warp a role, got ") << warps;
+    sum += warps;
+  }
+  if (sum != int64_t(kernel.getNumWarps()))
+    return emitOpError("expected roles for the ")
+           << kernel.getNumWarps() << " warps of the kernel, got " << sum;
+  for (int64_t n : getRegisters())
+    if (n && (n < 24 || n > 240 || n % 8))
+      return emitOpError("expected registers of 0, or of 24 to 240 in eights, "
+                         "got ")
+             << n;
+  if (!isa<ReturnOp>((*this)->getNextNode()))
+    return emitOpError("expected nothing after it in the kernel");
+  for (Region &role : llvm::drop_begin(getRoles())) {
+    WalkResult result = role.walk([&](Operation *op) {
+      for (Value v : op->getResults())
+        if (isLaidOut(v.getType()))
+          return WalkResult::interrupt();
+      bool known = isMemoryEffectFree(op) || op->getNumRegions() ||
+                   isa<CopyBoxOp, WaitPhaseOp, ReturnOp>(op);
+      if (known)
+        return WalkResult::advance();
+      return WalkResult::interrupt();
+    });
+    if (result.wasInterrupted())
+      return emitOpError("expected scalars and copies only in roles after the "
+                         "first");
+  }
+  return success();
+}
+
+LogicalResult MapBoxesOp::verify() {
+  MemRefType source = getSource().getType();
+  BoxMapType map = getResult().getType();
+  if (int64_t(map.getBox().size()) != source.getRank() ||
+      int64_t(getSizes().size()) != source.getRank())
+    return emitOpError(
+               "expected boxes and sizes of as many dims as the array, ")
+           << source.getRank() << ", got " << map.getBox().size() << " and "
+           << getSizes().size();
+  if (map.getElementType() != source.getElementType())
+    return emitOpError("expected entries of one type, got ")
+           << source.getElementType() << " and " << map.getElementType();
+  return success();
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -238,11 +354,13 @@ void ClaimOp::getEffects(Effects &e) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult AllocOp::verify() {
-  if (getResult().getType().getFlipped())
+  SharedType type = getResult().getType();
+  if (type.getFlipped())
     return emitOpError("expected a buffer that is not flipped");
-  if (auto at = getOffset(); at && (int64_t(*at) < 0 || *at % 16))
-    return emitOpError("expected an offset that is a multiple of 16, got ")
-           << *at;
+  if (auto at = getOffset();
+      at && (int64_t(*at) < 0 || *at % type.getAlignment()))
+    return emitOpError("expected an offset that is a multiple of ")
+           << type.getAlignment() << ", got " << *at;
   return success();
 }
 void AllocOp::getEffects(Effects &e) {
@@ -351,6 +469,57 @@ LogicalResult WaitOp::verify() {
   return success();
 }
 
+LogicalResult MbarriersOp::verify() {
+  if (int64_t(getArrivals()) < 1)
+    return emitOpError("expected at least one arrival, got ")
+           << int64_t(getArrivals());
+  if (auto at = getOffset(); at && (int64_t(*at) < 0 || *at % 8))
+    return emitOpError("expected an offset that is a multiple of 8, got ")
+           << *at;
+  return success();
+}
+void MbarriersOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Allocate::get(), cast<OpResult>(getResult()));
+  e.emplace_back(MemoryEffects::Write::get(), cast<OpResult>(getResult()));
+}
+
+LogicalResult CopyBoxOp::verify() {
+  BoxMapType map = getMap().getType();
+  SharedType buffer = getBuffer().getType();
+  ArrayRef<int64_t> box = map.getBox();
+  if (getIndices().size() != box.size())
+    return emitOpError("expected one index per dim of the array, ")
+           << box.size() << ", got " << getIndices().size();
+  if (buffer.getStages() != 1 || buffer.getFlipped() ||
+      buffer.getSwizzle() != map.getSwizzle())
+    return emitOpError("expected one stage of a buffer with the swizzle of the "
+                       "boxes that is not flipped, got ")
+           << buffer;
+  if (buffer.getElementType() != map.getElementType())
+    return emitOpError("expected entries of one type, got ")
+           << map.getElementType() << " and " << buffer.getElementType();
+  ArrayRef<int64_t> lead = box.drop_back(2);
+  if (box.size() < 2 || llvm::any_of(lead, [](int64_t n) { return n != 1; }) ||
+      buffer.getLines() % box[box.size() - 2] || box[box.size() - 2] % 8)
+    return emitOpError("expected boxes of two dims, with a multiple of 8 lines "
+                       "that fits the buffer's, got ")
+           << map << " for " << buffer;
+  return success();
+}
+void CopyBoxOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Read::get()); // the array
+  e.emplace_back(MemoryEffects::Write::get(), &getBufferMutable());
+  e.emplace_back(MemoryEffects::Read::get(), &getSignalsMutable());
+}
+void ArriveOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+  e.emplace_back(MemoryEffects::Read::get(), &getBarriersMutable());
+}
+void WaitPhaseOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+  e.emplace_back(MemoryEffects::Read::get(), &getBarriersMutable());
+}
+
 /// `tickets` at `indices` is an entry of i32.
 static LogicalResult verifyTicket(Operation *op, MemRefType tickets,
                                   OperandRange indices) {
@@ -389,64 +558,147 @@ void EndTurnOp::getEffects(Effects &e) {
 // Products
 //===----------------------------------------------------------------------===//
 
-LogicalResult MmaOp::verify() {
-  auto shapeOf = [](Type t) {
-    auto shared = dyn_cast<SharedType>(t);
-    return shared ? shared.getShape() : cast<RankedTensorType>(t).getShape();
-  };
-  auto elementOf = [](Type t) {
-    auto shared = dyn_cast<SharedType>(t);
-    return shared ? shared.getElementType()
-                  : cast<RankedTensorType>(t).getElementType();
-  };
-  RankedTensorType acc = tileType(getAcc());
-  SharedType b = getB().getType();
-  Type a = getA().getType();
+static ArrayRef<int64_t> shapeOf(Type t) {
+  auto shared = dyn_cast<SharedType>(t);
+  return shared ? shared.getShape() : cast<RankedTensorType>(t).getShape();
+}
+static Type elementOf(Type t) {
+  auto shared = dyn_cast<SharedType>(t);
+  return shared ? shared.getElementType()
+                : cast<RankedTensorType>(t).getElementType();
+}
+static bool isHalf(Type element) { return element.isBF16() || element.isF16(); }
+
+/// What fa_gpu.mma and fa_gpu.wgmma have in common.
+static LogicalResult verifyProduct(Operation *op, Type a, SharedType b,
+                                   RankedTensorType acc) {
   ArrayRef<int64_t> sa = shapeOf(a), sb = b.getShape(), sc = acc.getShape();
   if (sa.size() != 2 || sb.size() != 2 || sc.size() != 2 || sa[1] != sb[0] ||
       sa[0] != sc[0] || sb[1] != sc[1])
-    return emitOpError("expected shapes MxK, KxN, MxN, got ")
+    return op->emitOpError("expected shapes MxK, KxN, MxN, got ")
            << a << ", " << b << ", " << acc;
   Type element = elementOf(a);
-  bool half = element.isBF16() || element.isF16();
+  bool half = isHalf(element);
   if (element != b.getElementType() ||
       acc.getElementType() != getAccType(element) ||
       !(half || element.isF32() || element.isF64()))
-    return emitOpError("expected factors of one type of f64, f32, bf16 or f16 "
-                       "and a sum of f64 for f64, else f32, got ")
+    return op->emitOpError("expected factors of one type of f64, f32, bf16 or "
+                           "f16 and a sum of f64 for f64, else f32, got ")
            << a << ", " << b << ", " << acc;
   if (b.getStages() != 1 ||
       (isa<SharedType>(a) && cast<SharedType>(a).getStages() != 1))
-    return emitOpError("expected one stage of a buffer");
+    return op->emitOpError("expected one stage of a buffer");
   if (half)
     for (Type t : {a, Type(b)})
       if (auto shared = dyn_cast<SharedType>(t);
           shared && shared.getPitch() % 8)
-        return emitOpError("expected lines that start at multiples of 16 "
-                           "bytes, a pitch in eights, got ")
+        return op->emitOpError("expected lines that start at multiples of 16 "
+                               "bytes, a pitch in eights, got ")
                << shared;
   auto warps = layoutOf(acc).matchMma(sc[0], sc[1]);
   if (!warps)
-    return emitOpError("expected a sum in the layout of accumulators, got ")
+    return op->emitOpError("expected a sum in the layout of accumulators, got ")
            << acc;
   if (half && sa[1] % 16)
-    return emitOpError("expected an inner dim that is a multiple of 16, got ")
+    return op->emitOpError("expected an inner dim that is a multiple of 16, "
+                           "got ")
            << sa[1];
   if (auto tile = dyn_cast<RankedTensorType>(a)) {
     if (!half)
-      return emitOpError("expected a factor of ")
+      return op->emitOpError("expected a factor of ")
              << element << " in shared memory";
-    ThreadLayoutAttr whole =
-        ThreadLayoutAttr::getMma(getContext(), sa[0], sa[1], warps->first, 1);
+    ThreadLayoutAttr whole = ThreadLayoutAttr::getMma(op->getContext(), sa[0],
+                                                      sa[1], warps->first, 1);
     if (warps->second != 1 || layoutOf(tile) != whole)
-      return emitOpError("expected a factor in registers with all warps along "
-                         "its rows, as the sum, got ")
+      return op->emitOpError("expected a factor in registers with all warps "
+                             "along its rows, as the sum, got ")
              << tile << " and " << acc;
   }
   return success();
+}
+
+LogicalResult MmaOp::verify() {
+  return verifyProduct(*this, getA().getType(), getB().getType(),
+                       tileType(getAcc()));
 }
 void MmaOp::getEffects(Effects &e) {
   if (isa<SharedType>(getA().getType()))
     e.emplace_back(MemoryEffects::Read::get(), &getAMutable());
   e.emplace_back(MemoryEffects::Read::get(), &getBMutable());
+}
+
+std::string WgmmaOp::misfit(Type a, SharedType b, RankedTensorType acc) {
+  if (!isHalf(elementOf(a)))
+    return "expected factors of bf16 or f16";
+  for (Type t : {a, Type(b)})
+    if (auto shared = dyn_cast<SharedType>(t); shared && !shared.getSwizzle())
+      return "expected swizzled buffers";
+  int64_t rows = acc.getDimSize(0), cols = acc.getDimSize(1);
+  auto [m, n] = *layoutOf(acc).matchMma(rows, cols);
+  if (m % 4 || rows % (16 * m) || cols % (8 * n) || cols / n > 256)
+    return "expected a multiple of four warps along the rows, 16 rows and at "
+           "most 256 columns for each";
+  // Where a part of a factor begins inside the buffer's lines, a panel begins.
+  auto starts = [](Type t, unsigned dim, int64_t part) {
+    auto shared = dyn_cast<SharedType>(t);
+    return !shared || dim == (shared.getFlipped() ? 1 : 0) ||
+           shared.getShape()[dim] == part || part % shared.getPitch() == 0;
+  };
+  if (!starts(a, 0, 64) || !starts(b, 1, cols / n))
+    return "expected the part of each four warps to begin with a panel of the "
+           "buffer";
+  return "";
+}
+LogicalResult WgmmaOp::verify() {
+  Type a = getA().getType();
+  SharedType b = getB().getType();
+  RankedTensorType acc = tileType(getAcc());
+  if (failed(verifyProduct(*this, a, b, acc)))
+    return failure();
+  if (std::string why = misfit(a, b, acc); !why.empty())
+    return emitOpError(why) << ", got " << a << ", " << b << ", " << acc;
+  return success();
+}
+// Until a wait, which orders all of memory, covers it.
+void WgmmaOp::getEffects(Effects &e) {
+  if (isa<SharedType>(getA().getType()))
+    e.emplace_back(MemoryEffects::Read::get(), &getAMutable());
+  e.emplace_back(MemoryEffects::Read::get(), &getBMutable());
+}
+
+ParseResult WgmmaWaitOp::parse(OpAsmParser &p, OperationState &s) {
+  IntegerAttr pending;
+  SmallVector<OpAsmParser::UnresolvedOperand> tiles;
+  SmallVector<Type> types;
+  if (p.parseAttribute(pending, p.getBuilder().getI64Type(), "pending",
+                       s.attributes) ||
+      p.parseOperandList(tiles) || p.parseOptionalAttrDict(s.attributes) ||
+      p.parseOptionalColonTypeList(types) ||
+      p.resolveOperands(tiles, types, p.getCurrentLocation(), s.operands))
+    return failure();
+  s.addTypes(types);
+  return success();
+}
+void WgmmaWaitOp::print(OpAsmPrinter &p) {
+  p << " " << getPending();
+  if (!getTiles().empty())
+    p << " " << getTiles();
+  p.printOptionalAttrDict((*this)->getAttrs(), {"pending"});
+  if (!getTiles().empty())
+    p << " : " << getTiles().getTypes();
+}
+LogicalResult WgmmaWaitOp::verify() {
+  if (int64_t(getPending()) < 0)
+    return emitOpError("expected at least 0 products under way, got ")
+           << int64_t(getPending());
+  if (getOperandTypes() != getResultTypes())
+    return emitOpError("expected results of the operands' types, got ")
+           << getOperandTypes() << " -> " << getResultTypes();
+  return success();
+}
+void WgmmaWaitOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+}
+void FenceAsyncOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
 }

@@ -29,7 +29,8 @@ def FAGpu_KernelOp : FAGpu_Op<"kernel", [
   let summary = "a function that a grid of CTAs runs";
   let description = [{
     `num_warps` warps a CTA; the compiler of the CUDA text is asked to keep
-    `min_blocks` CTAs on a multiprocessor. Arguments are memrefs and scalars.
+    `min_blocks` CTAs on a multiprocessor. Arguments are memrefs, maps of such
+    for the copy engine, and scalars.
     `alignments` has an entry per argument: for a memref, base address, last
     dim (its stride is 1) and all other strides are multiples of that many
     bytes; 0 promises nothing, not even that the last stride is 1.
@@ -62,14 +63,39 @@ def FAGpu_KernelOp : FAGpu_Op<"kernel", [
   }];
 }
 
-def FAGpu_ReturnOp : FAGpu_Op<"return", [Pure, ReturnLike, Terminator, HasParent<"KernelOp">]> {
-  let summary = "ends a kernel";
+def FAGpu_ReturnOp : FAGpu_Op<"return", [Pure, ReturnLike, Terminator,
+    ParentOneOf<["KernelOp", "RolesOp"]>]> {
+  let summary = "ends a kernel or a role";
   let description = [{
     ```mlir
     fa_gpu.return
     ```
   }];
   let assemblyFormat = "attr-dict";
+}
+
+def FAGpu_RolesOp : FAGpu_Op<"roles", [HasParent<"KernelOp">, RecursiveMemoryEffects,
+    NoRegionArguments, SingleBlockImplicitTerminator<"ReturnOp">]> {
+  let summary = "gives the warps of a CTA different things to do";
+  let description = [{
+    The last op of a kernel. Its regions run side by side, each in the next
+    `warps` warps, tiles and barriers are those of these. Of each role but the
+    first one thread runs, with scalars only, and copies. `registers` is how
+    many a thread of the role shall have, where the target can move them
+    between warps; 0 does not care.
+
+    ```mlir
+    fa_gpu.roles warps [8, 4] registers [240, 24] {
+      ...
+    }, {
+      ...
+    }
+    ```
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$warps, DenseI64ArrayAttr:$registers);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$roles);
+  let assemblyFormat = "`warps` $warps `registers` $registers $roles attr-dict";
+  let hasVerifier = 1;
 }
 
 def FAGpu_LaunchOp : FAGpu_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -110,6 +136,23 @@ def FAGpu_RequireOp : FAGpu_Op<"require", [
   }];
   let arguments = (ins Index:$size, I64Attr:$at_most);
   let assemblyFormat = "$size `at_most` $at_most attr-dict";
+}
+
+def FAGpu_MapBoxesOp : FAGpu_Op<"map_boxes", [Pure]> {
+  let summary = "makes a map of an array, in a host function";
+  let description = [{
+    Entries at or past `sizes` count as zeros for those who copy by the map. The
+    array is aligned to 16 bytes (`alignments` of fa_gpu.kernel). Nobody copies
+    from an array without entries.
+
+    ```mlir
+    %m = fa_gpu.map_boxes %K[%b, %h, %sk, %c128] : memref<?x?x?x128xbf16, strided<[?, ?, ?, ?], offset: ?>> -> !fa_gpu.box_map<1x1x64x64xbf16, swizzle = 128>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Variadic<Index>:$sizes);
+  let results = (outs FAGpu_BoxMapType:$result);
+  let assemblyFormat = "$source `[` $sizes `]` attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 def FAGpu_BlockIdOp : FAGpu_Op<"block_id", [Pure]> {
@@ -299,6 +342,76 @@ def FAGpu_BarrierOp : FAGpu_Op<"barrier", [
   let assemblyFormat = "attr-dict";
 }
 
+def FAGpu_MbarriersOp : FAGpu_Op<"mbarriers", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "makes barriers in shared memory";
+  let description = [{
+    Each phase of each ends after so many arrivals. `offset` is given by
+    `fa-gpu-assign-shared-memory`. One thread makes them: for memory effects
+    this is a write, and each use a read. Run again, it makes them anew, as in
+    phase 0; nobody waits then.
+
+    ```mlir
+    %full = fa_gpu.mbarriers arrivals 1 : !fa_gpu.mbarriers<2>
+    ```
+  }];
+  let arguments = (ins I64Attr:$arrivals, OptionalAttr<I64Attr>:$offset);
+  let results = (outs FAGpu_MbarriersType:$result);
+  let assemblyFormat = "(`at` $offset^)? `arrivals` $arrivals attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def FAGpu_CopyBoxOp : FAGpu_Op<"copy_box", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "one thread starts copying from global to shared memory";
+  let description = [{
+    Fills `buffer` with the boxes from `indices` on, one dim each of the array.
+    Arrives at barrier `index` of `signals` and announces the bytes: they are
+    there for those who waited for that phase to end. Until then the buffer must
+    not be touched. The array is not written by the kernel.
+
+    ```mlir
+    fa_gpu.copy_box %map[%b, %h, %j, %c0] to %buf signals %full[%stage]
+        : !fa_gpu.box_map<1x1x64x64xbf16, swizzle = 128>, !fa_gpu.shared<64x128xbf16, swizzle = 128>, !fa_gpu.mbarriers<2>
+    ```
+  }];
+  let arguments = (ins FAGpu_BoxMapType:$map, Variadic<Index>:$indices,
+                       FAGpu_SharedType:$buffer, FAGpu_MbarriersType:$signals,
+                       Index:$index);
+  let assemblyFormat = [{
+    $map `[` $indices `]` `to` $buffer `signals` $signals `[` $index `]` attr-dict
+    `:` type($map) `,` type($buffer) `,` type($signals)
+  }];
+  let hasVerifier = 1;
+}
+
+def FAGpu_ArriveOp : FAGpu_Op<"arrive", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "each warp arrives at a barrier once, after what its lanes did";
+  let description = [{
+    ```mlir
+    fa_gpu.arrive %free[%stage] : !fa_gpu.mbarriers<2>
+    ```
+  }];
+  let arguments = (ins FAGpu_MbarriersType:$barriers, Index:$index);
+  let assemblyFormat = "$barriers `[` $index `]` attr-dict `:` type($barriers)";
+}
+
+def FAGpu_WaitPhaseOp : FAGpu_Op<"wait_phase", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "waits until a barrier's last phase of a parity has ended";
+  let description = [{
+    Phases have the parities 0, 1, 0 and so on; a wait for parity 1 ends at once
+    if none has ended yet.
+
+    ```mlir
+    fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+    ```
+  }];
+  let arguments = (ins I1:$parity, FAGpu_MbarriersType:$barriers, Index:$index);
+  let assemblyFormat = "$parity `of` $barriers `[` $index `]` attr-dict `:` type($barriers)";
+}
+
 def FAGpu_WaitTurnOp : FAGpu_Op<"wait_turn", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "waits until a ticket in global memory has a value";
@@ -354,6 +467,68 @@ def FAGpu_MmaOp : FAGpu_Op<"mma", [AllTypesMatch<["acc", "result"]>,
   let results = (outs FAGpu_Tile:$result);
   let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)";
   let hasVerifier = 1;
+}
+
+def FAGpu_WgmmaOp : FAGpu_Op<"wgmma", [AllTypesMatch<["acc", "result"]>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "starts acc + a b by groups of four warps";
+  let description = [{
+    Operands as of `fa_gpu.mma`, with 16-bit factors in swizzled buffers and a
+    multiple of four warps along the rows, 64 of them for four warps at a time,
+    and at most 256 columns for each. The product is a group of its own, under
+    way until a `fa_gpu.wgmma_wait` covers it; until then its factors must not
+    be written, and the result is in flight: it may go to that wait, be the acc
+    of another wgmma, or be carried by a loop, nothing else.
+
+    Tensor cores read shared memory past the threads: what threads wrote there
+    is seen after a `fa_gpu.fence_async` of the writer and a barrier.
+
+    ```mlir
+    %s = fa_gpu.wgmma %q, %kt, %zero : !fa_gpu.shared<128x128xbf16, swizzle = 128>,
+        !fa_gpu.shared<128x128xbf16, swizzle = 128, flipped>, tensor<128x128xf32, #acc>
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[FAGpu_Tile, FAGpu_SharedType]>:$a, FAGpu_SharedType:$b,
+                       FAGpu_Tile:$acc);
+  let results = (outs FAGpu_Tile:$result);
+  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Empty, or what a wgmma on operands that a `fa_gpu.mma` could have expects
+    /// beside.
+    static std::string misfit(::mlir::Type a, SharedType b, ::mlir::RankedTensorType acc);
+  }];
+}
+
+def FAGpu_WgmmaWaitOp : FAGpu_Op<"wgmma_wait", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "waits until at most `pending` products are under way";
+  let description = [{
+    Gives the tiles in flight as finished ones. The products of all of them are
+    older than the last `pending` ones started.
+
+    ```mlir
+    %s = fa_gpu.wgmma_wait 1 %t : tensor<128x128xf32, #acc>
+    ```
+  }];
+  let arguments = (ins I64Attr:$pending, Variadic<FAGpu_Tile>:$tiles);
+  let results = (outs Variadic<FAGpu_Tile>:$results);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def FAGpu_FenceAsyncOp : FAGpu_Op<"fence_async", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "what this thread wrote to shared memory is there for wgmma";
+  let description = [{
+    Of all threads that wrote, before the barrier that tells the readers.
+    `fa-gpu-place-barriers` places it.
+
+    ```mlir
+    fa_gpu.fence_async
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
 }
 
 #endif // FATHOM_DIALECT_GPU_GPUOPS_TD

@@ -2,7 +2,9 @@
 
 #include "tests/emulation/Machine.h"
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -15,7 +17,19 @@ namespace {
 /// ends mean that none ever will.
 constexpr uint64_t kMaxPauses = 2'000'000;
 
-enum class Op { loadMatrix, storeMatrix, mma, shuffle, vote, warpBarrier, bar };
+enum class Op {
+  loadMatrix,
+  storeMatrix,
+  mma,
+  product,
+  productFence,
+  productCommit,
+  productWait,
+  shuffle,
+  vote,
+  warpBarrier,
+  bar
+};
 
 /// Where a new fiber finds its machine.
 thread_local Machine *starting;
@@ -47,6 +61,14 @@ std::string Machine::Call::describe() const {
                        variant / 2, variant % 2 ? "_trans" : "");
   case Op::mma:
     return "mma";
+  case Op::product:
+    return "wgmma";
+  case Op::productFence:
+    return "wgmma_fence()";
+  case Op::productCommit:
+    return "wgmma_commit()";
+  case Op::productWait:
+    return fmt::format("wgmma_wait<{}>()", variant);
   case Op::shuffle:
     return fmt::format("shuffle_xor({})", variant);
   case Op::vote:
@@ -63,6 +85,8 @@ std::string Machine::Call::describe() const {
 }
 
 struct Machine::Thread {
+  /// The mbarrier whose phase it waits for.
+  const Mbarrier *awaited = nullptr;
   struct Copy {
     unsigned offset, bytes;
     const void *from; ///< null: zeros
@@ -73,6 +97,7 @@ struct Machine::Thread {
   std::vector<Copy> copies;   ///< under way, oldest first
   std::vector<size_t> groups; ///< of how many copies, oldest first
   size_t open = 0;            ///< copies after the last commit
+  uint32_t fences = 0;        ///< fence_async() so far
 };
 
 /// Sets of lanes are bits.
@@ -84,12 +109,45 @@ struct Machine::Warp {
   int turn = 0; ///< the lane that goes first
   Call *calls[32] = {};
   WarpTime time;
+
+  /// The sum of products under way; those on one sum are one.
+  struct Sum {
+    float *d[32];
+    std::vector<float> values; ///< by lane
+    uint64_t group = 0;        ///< of the last
+  };
+  /// Bytes of a factor that a product under way reads.
+  struct Factor {
+    unsigned offset;
+    std::array<unsigned char, 16> bytes;
+    uint64_t group;
+  };
+  std::vector<Sum> sums;
+  std::vector<Factor> factors;
+  uint64_t groups = 0; ///< of products, committed
+  bool fenced = false; ///< since the last commit
 };
 
 struct Machine::Barrier {
   int expected = 0, arrived = 0; ///< threads
   uint32_t warps = 0, waiting = 0;
-  uint32_t known[kMaxWarps] = {}; ///< by those that come out of it
+  uint32_t known[kAgents] = {}; ///< by those that come out of it
+};
+
+/// A barrier in shared memory. A phase ends when nothing is missing.
+struct Machine::Mbarrier {
+  /// 16 bytes of a copy, the first `valid` of them from the array.
+  struct Piece {
+    unsigned offset, valid;
+    const char *from;
+  };
+  unsigned offset = 0;
+  int arrivals = 0, missing = 0; ///< threads
+  int64_t bytes = 0;             ///< announced less landed
+  bool parity = false;           ///< of the phase that has not ended
+  std::vector<Piece> pieces;     ///< under way
+  uint32_t arrived[kAgents] = {};
+  uint32_t known[kAgents] = {}; ///< by those that waited for the last phase
 };
 
 struct Machine::Cta {
@@ -100,8 +158,19 @@ struct Machine::Cta {
   std::deque<Thread> threads;
   std::deque<Warp> warps;
   Barrier barriers[16];
+  std::map<unsigned, Mbarrier> mbarriers; ///< by place
   std::vector<unsigned char> shared;
   Shadow shadow;
+  /// By byte, who wrote it last and that thread's fences before.
+  struct Writer {
+    int thread = -1;
+    uint32_t fences = 0;
+  };
+  std::vector<Writer> writers;
+  void wrote(unsigned offset, unsigned bytes, const Thread &thread) {
+    std::fill_n(writers.begin() + offset, bytes,
+                Writer{thread.id, thread.fences});
+  }
 };
 
 //===----------------------------------------------------------------------===//
@@ -161,7 +230,9 @@ void Machine::start(Cta &cta, int64_t block) {
   cta.threads.resize(threads), cta.warps.resize(warps);
   for (auto &barrier : cta.barriers)
     barrier = {};
+  cta.mbarriers.clear();
   cta.shared.resize(launch.sharedBytes);
+  cta.writers.assign(launch.sharedBytes, {});
   cta.shadow.reset(launch.sharedBytes, warps, ++time);
   for (int w = 0; w < warps; ++w) {
     Warp &warp = cta.warps[w];
@@ -170,12 +241,14 @@ void Machine::start(Cta &cta, int64_t block) {
     int lanes = std::min(32, threads - 32 * w);
     warp.all = warp.ready = lanes == 32 ? ~0u : (1u << lanes) - 1;
     warp.time.now = time;
-    std::fill_n(warp.time.known, kMaxWarps, time);
+    std::fill_n(warp.time.known, kAgents, time);
     enqueue(warp);
   }
   for (int t = 0; t < threads; ++t) {
     Thread &thread = cta.threads[t];
     thread.warp = &cta.warps[t / 32], thread.id = t, thread.lane = t % 32;
+    thread.awaited = nullptr;
+    thread.fences = 0;
     thread.fiber.start(threadMain);
   }
 }
@@ -189,6 +262,8 @@ void Machine::threadMain() {
 void Machine::finish() {
   Thread &thread = *running;
   Warp &warp = *thread.warp;
+  if (!warp.sums.empty())
+    fail("ends while a product of its warp is under way");
   thread.groups.clear(), thread.open = 0;
   land(thread, thread.copies.size());
   pauses = 0;
@@ -198,6 +273,11 @@ void Machine::finish() {
                      warp.calls[std::countr_zero(warp.arrived)]->describe()));
   warp.done |= 1u << thread.lane;
   if (--warp.cta->left == 0) {
+    for (auto &[offset, mbarrier] : warp.cta->mbarriers)
+      if (!mbarrier.pieces.empty())
+        fail(fmt::format("ends last, while a copy for the mbarrier at {} is "
+                         "under way",
+                         offset));
     warp.cta->live = false;
     thread.fiber.switchTo(host);
   }
@@ -282,7 +362,18 @@ std::string Machine::whoWaits(const Cta &cta) const {
   std::string last;
   for (const Warp &warp : cta.warps) {
     std::string state = "ended";
+    int lane = 0;
+    for (int l = 0; l < 32 && warp.all >> l & 1; ++l)
+      if (const Mbarrier *m = cta.threads[warp.id * 32 + l].awaited) {
+        lane = l;
+        state = fmt::format("waits at mbarrier_wait({}, {}), where {} of {} "
+                            "arrivals and {} bytes are missing",
+                            m->offset, m->parity, m->missing, m->arrivals,
+                            m->bytes);
+        break;
+      }
     if (warp.arrived) {
+      lane = 0;
       const Call &call = *warp.calls[std::countr_zero(warp.arrived)];
       state = "waits at " + call.describe();
       if (warp.arrived == warp.all && call.op == Op::bar) {
@@ -293,7 +384,7 @@ std::string Machine::whoWaits(const Cta &cta) const {
     }
     if (state != last)
       all += fmt::format("{}thread {} {}", all.empty() ? "" : "; ",
-                         warp.id * 32, state);
+                         warp.id * 32 + lane, state);
     last = state;
   }
   return all;
@@ -321,6 +412,8 @@ void *Machine::sharedBytes(unsigned offset, unsigned bytes, bool write,
                   : cta.shadow.read(offset, bytes, agent);
   if (!wrong.empty())
     fail(wrong, &thread);
+  if (write)
+    cta.wrote(offset, bytes, thread);
   return cta.shared.data() + offset;
 }
 
@@ -378,8 +471,154 @@ void Machine::land(Thread &thread, size_t count) {
       copy.from ? std::memcpy(to, copy.from, copy.bytes)
                 : std::memset(to, 0, copy.bytes);
     warp.cta->shadow.endCopy(copy.offset, copy.bytes, agent);
+    warp.cta->wrote(copy.offset, copy.bytes, thread);
   }
   thread.copies.erase(thread.copies.begin(), thread.copies.begin() + count);
+}
+
+//===----------------------------------------------------------------------===//
+// Barriers in shared memory, and copies of boxes
+//===----------------------------------------------------------------------===//
+
+void Machine::initMbarrier(unsigned offset, int arrivals) {
+  shared(offset, 8, true);
+  if (arrivals < 1 || arrivals >= 1 << 20)
+    fail(fmt::format("makes a barrier of {} arrivals at {}", arrivals, offset));
+  auto &all = running->warp->cta->mbarriers;
+  if (auto it = all.find(offset); it != all.end() && !it->second.pieces.empty())
+    fail(fmt::format("makes a barrier at {}, where one has copies under way",
+                     offset));
+  Mbarrier &m = all[offset];
+  m = {};
+  m.offset = offset;
+  m.arrivals = m.missing = arrivals;
+}
+
+/// The one at `offset`, which the running thread uses.
+Machine::Mbarrier &Machine::mbarrierAt(unsigned offset) {
+  auto &all = running->warp->cta->mbarriers;
+  auto it = all.find(offset);
+  if (it == all.end())
+    fail(fmt::format("uses a barrier at {} of shared memory, where none was "
+                     "made",
+                     offset));
+  shared(offset, 8, false);
+  return it->second;
+}
+
+void Machine::arriveMbarrier(unsigned offset, unsigned bytes) {
+  Mbarrier &m = mbarrierAt(offset);
+  const WarpTime &mine = running->warp->time;
+  for (int w = 0; w < kAgents; ++w)
+    m.arrived[w] = std::max(m.arrived[w], mine.known[w]);
+  if (m.missing-- == 0)
+    fail(fmt::format("arrives at the mbarrier at {} once more than the {} "
+                     "arrivals of a phase, which is not over",
+                     offset, m.arrivals));
+  m.bytes += bytes;
+  endPhase(m);
+}
+
+void Machine::waitMbarrier(unsigned offset, bool parity) {
+  Mbarrier &m = mbarrierAt(offset);
+  land(m);
+  while (m.parity == parity) {
+    running->awaited = &m;
+    resume(next());
+  }
+  WarpTime &mine = running->warp->time;
+  for (int w = 0; w < kAgents; ++w)
+    mine.known[w] = std::max(mine.known[w], m.known[w]);
+}
+
+/// Ends the phase if nothing is missing.
+void Machine::endPhase(Mbarrier &m) {
+  pauses = 0;
+  if (m.missing || m.bytes)
+    return;
+  m.parity = !m.parity;
+  m.missing = m.arrivals;
+  std::copy_n(m.arrived, kAgents, m.known);
+  for (Thread &thread : running->warp->cta->threads)
+    if (thread.awaited == &m) {
+      thread.awaited = nullptr;
+      thread.warp->ready |= 1u << thread.lane;
+      if (thread.warp != active)
+        enqueue(*thread.warp);
+    }
+}
+
+/// Ends the copies for `m`.
+void Machine::land(Mbarrier &m) {
+  if (m.pieces.empty())
+    return;
+  Cta &cta = *running->warp->cta;
+  WarpTime then;
+  then.now = ++time;
+  Agent engine{kCopyEngine, kAllLanes, &then};
+  for (const Mbarrier::Piece &piece : m.pieces) {
+    unsigned char *to = cta.shared.data() + piece.offset;
+    std::memset(to, 0, 16);
+    if (piece.valid)
+      std::memcpy(to, piece.from, piece.valid);
+    cta.shadow.endCopy(piece.offset, 16, engine);
+    std::fill_n(cta.writers.begin() + piece.offset, 16, Cta::Writer());
+  }
+  m.bytes -= 16 * int64_t(m.pieces.size());
+  m.pieces.clear();
+  m.arrived[kCopyEngine] = ++time;
+  endPhase(m);
+}
+
+void Machine::copyBox(unsigned offset, const void *p, unsigned mbarrier,
+                      const int *at, int rank) {
+  BoxMap map;
+  std::memcpy(&map, p, sizeof(map));
+  if (map.mark != BoxMap::kMark || map.rank != rank)
+    fail(fmt::format("copies a box of rank {} by what is no map of one", rank));
+  int64_t line = int64_t(map.box[rank - 1]) * map.elementBytes;
+  if (line % 16 || (map.swizzle && line != map.swizzle) || offset % 128)
+    fail(fmt::format("copies boxes with lines of {} bytes and a swizzle of {} "
+                     "to {}",
+                     line, map.swizzle, offset));
+  Mbarrier &m = mbarrierAt(mbarrier);
+  const Warp &warp = *running->warp;
+  Agent agent{warp.id, running->lane, &warp.time};
+  int64_t lines = 1;
+  for (int d = 0; d + 1 < rank; ++d)
+    lines *= map.box[d];
+  for (int64_t l = 0; l < lines; ++l) {
+    const char *from = map.data;
+    bool inside = true;
+    int64_t rest = l;
+    for (int d = rank - 2; d >= 0; rest /= map.box[d--]) {
+      int64_t x = at[d] + rest % map.box[d];
+      inside &= x >= 0 && x < map.sizes[d];
+      from += x * map.strides[d];
+    }
+    for (int64_t c = 0; c < line; c += 16) {
+      // Addresses count from a multiple of the pattern's size.
+      unsigned to = offset + l * line + c;
+      to ^= to >> 3 & (map.swizzle ? map.swizzle - 16 : 0);
+      Mbarrier::Piece piece{to, 0, nullptr};
+      int64_t x = at[rank - 1] + c / map.elementBytes;
+      if (inside && x >= 0 && x < map.sizes[rank - 1]) {
+        piece.from = from + x * map.elementBytes;
+        piece.valid =
+            std::min<int64_t>(16, (map.sizes[rank - 1] - x) * map.elementBytes);
+        for (unsigned b = 0; b < piece.valid; b += map.elementBytes)
+          global(piece.from + b, map.elementBytes, Access::read);
+      }
+      sharedBytes(to, 16, true, agent, *running);
+      warp.cta->shadow.beginCopy(to, 16, running->id, true);
+      m.pieces.push_back(piece);
+    }
+  }
+  bool awaited = false;
+  for (const Thread &thread : warp.cta->threads)
+    awaited |= thread.awaited == &m;
+  if (!options.latest || awaited)
+    land(m);
 }
 
 //===----------------------------------------------------------------------===//
@@ -405,6 +644,25 @@ void Machine::mma(Mma kind, void *d, const void *a, const void *b) {
   call.result = d, call.a = a, call.b = b;
   meet(call);
 }
+
+void Machine::startProduct(const Product &product) {
+  Call call{Op::product};
+  call.a = &product;
+  meet(call);
+}
+void Machine::fenceProducts() {
+  Call call{Op::productFence};
+  meet(call);
+}
+void Machine::commitProducts() {
+  Call call{Op::productCommit};
+  meet(call);
+}
+void Machine::waitForProducts(int pending) {
+  Call call{Op::productWait, pending};
+  meet(call);
+}
+void Machine::fenceAsync() { ++running->fences; }
 
 unsigned long long Machine::shuffle(unsigned long long bits, int mask) {
   if (mask < 0 || mask > 31)
@@ -468,7 +726,7 @@ void Machine::release(Warp &warp) {
 void Machine::perform(Warp &warp) {
   const Call &first = *warp.calls[0];
   bool matrix = first.op == Op::loadMatrix || first.op == Op::storeMatrix ||
-                first.op == Op::mma;
+                first.op == Op::mma || first.op == Op::product;
   if (warp.all != ~0u && (matrix || first.op == Op::shuffle))
     fail(fmt::format("comes to {} in a warp of fewer than 32 threads",
                      first.describe()));
@@ -476,8 +734,16 @@ void Machine::perform(Warp &warp) {
     return arrive(warp);
   if (first.op == Op::mma)
     multiply(warp);
+  else if (first.op == Op::product)
+    start(warp, *static_cast<const Product *>(first.a));
   else if (matrix)
     moveMatrices(warp);
+  else if (first.op == Op::productFence)
+    warp.fenced = true;
+  else if (first.op == Op::productCommit)
+    ++warp.groups, warp.fenced = false;
+  else if (first.op == Op::productWait)
+    landProducts(warp, first.variant);
   else if (first.op == Op::warpBarrier)
     warp.time.now = warp.time.known[warp.id] = ++time;
   else if (first.op == Op::shuffle)
@@ -517,7 +783,7 @@ void Machine::arrive(Warp &warp) {
   barrier.expected = expected;
   barrier.arrived += std::popcount(warp.all);
   barrier.warps |= 1u << warp.id;
-  for (int w = 0; w < kMaxWarps; ++w)
+  for (int w = 0; w < kAgents; ++w)
     barrier.known[w] = std::max(barrier.known[w], warp.time.known[w]);
   if (waits) {
     barrier.waiting |= 1u << warp.id;
@@ -542,7 +808,7 @@ void Machine::complete(Cta &cta, Barrier &barrier) {
   for (Warp &warp : cta.warps)
     if (waiting >> warp.id & 1) {
       warp.time.now = time;
-      std::copy_n(barrier.known, kMaxWarps, warp.time.known);
+      std::copy_n(barrier.known, kAgents, warp.time.known);
       release(warp);
       enqueue(warp);
     }
@@ -666,4 +932,151 @@ void Machine::multiply(Warp &warp) {
                        reinterpret_cast<const double *const *>(a),
                        reinterpret_cast<const double *const *>(b));
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Products of four warps
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A matrix_descriptor().
+struct Descriptor {
+  unsigned start, panel, group, swizzle;
+  explicit Descriptor(unsigned long long bits)
+      : start(bits << 4 & 0x3fff0), panel(bits >> 16 << 4 & 0x3fff0),
+        group(bits >> 32 << 4 & 0x3fff0), swizzle(256 >> (bits >> 62)) {}
+  /// Where 8 entries stand: from entry `x` on of `line`, x in eights.
+  unsigned place(unsigned line, unsigned x, bool transposed) const {
+    unsigned along = 2 * x, across = 0;
+    if (transposed) // from the first panel on; else a step is in one
+      across = along / swizzle * panel, along %= swizzle;
+    unsigned at =
+        start + across + line / 8 * group + line % 8 * swizzle + along;
+    return at ^ (at >> 3 & (swizzle - 16));
+  }
+};
+} // namespace
+
+void Machine::start(Warp &warp, const Product &p) {
+  Cta &cta = *warp.cta;
+  if (cta.threads.size() % 128)
+    fail("comes to wgmma in a CTA that is not whole groups of four warps");
+  if (p.n < 8 || p.n > 256 || p.n % 8)
+    fail(fmt::format("comes to wgmma with {} columns", p.n));
+  if (!warp.fenced)
+    fail("comes to wgmma without wgmma_fence() after the last commit");
+  const Product *lanes[32];
+  for (int l = 0; l < 32; ++l) {
+    const Product &q = *static_cast<const Product *>(warp.calls[l]->a);
+    lanes[l] = &q;
+    if (q.kind != p.kind || q.n != p.n || q.a != p.a || q.b != p.b ||
+        q.transposedA != p.transposedA || q.transposedB != p.transposedB ||
+        q.add != p.add || !q.registers != !p.registers)
+      fail("comes to wgmma with other factors than its warp");
+  }
+  const Thread &thread = cta.threads[warp.id * 32];
+  Agent agent{warp.id, kAllLanes, &warp.time};
+  auto value = [&](uint16_t bits) {
+    return p.kind == Mma::bf16 ? fromBf16(bits) : fromF16(bits);
+  };
+  // Eight entries of a factor in shared memory.
+  auto read = [&](unsigned long long bits, unsigned line, unsigned x,
+                  bool transposed, float *to, int step) {
+    unsigned at = Descriptor(bits).place(line, x, transposed);
+    auto *from =
+        static_cast<unsigned char *>(sharedBytes(at, 16, false, agent, thread));
+    for (unsigned i = 0; i < 16; ++i)
+      if (auto writer = cta.writers[at + i];
+          writer.thread >= 0 &&
+          cta.threads[writer.thread].fences == writer.fences)
+        fail(fmt::format("wgmma reads shared memory at {}, which thread {} "
+                         "wrote without fence_async() after",
+                         at + i, writer.thread),
+             &thread);
+    Warp::Factor factor{at, {}, warp.groups};
+    std::copy_n(from, 16, factor.bytes.begin());
+    warp.factors.push_back(factor);
+    for (int i = 0; i < 8; ++i) {
+      uint16_t half;
+      std::memcpy(&half, from + 2 * i, 2);
+      to[i * step] = value(half);
+    }
+  };
+  // Rows of the warp by depth, columns by depth.
+  float a[16][16];
+  std::vector<std::array<float, 16>> b(p.n);
+  unsigned row = warp.id % 4 * 16;
+  if (p.registers)
+    for (int l = 0; l < 32; ++l)
+      for (int r = 0; r < 4; ++r)
+        for (int half : {0, 1}) {
+          unsigned word = lanes[l]->registers[r];
+          a[l / 4 + r % 2 * 8][l % 4 * 2 + r / 2 * 8 + half] =
+              value(half ? word >> 16 : word & 0xffff);
+        }
+  else if (p.transposedA)
+    for (int k = 0; k < 16; ++k)
+      for (int i = 0; i < 16; i += 8)
+        read(p.a, k, row + i, true, &a[i][k], 16);
+  else
+    for (int i = 0; i < 16; ++i)
+      for (int k = 0; k < 16; k += 8)
+        read(p.a, row + i, k, false, &a[i][k], 1);
+  if (p.transposedB)
+    for (int k = 0; k < 16; ++k)
+      for (int j = 0; j < p.n; j += 8)
+        read(p.b, k, j, true, &b[j][k], 16);
+  else
+    for (int j = 0; j < p.n; ++j)
+      for (int k = 0; k < 16; k += 8)
+        read(p.b, j, k, false, &b[j][k], 1);
+
+  auto sum = std::find_if(warp.sums.begin(), warp.sums.end(),
+                          [&](Warp::Sum &s) { return s.d[0] == p.d; });
+  int count = p.n / 2;
+  if (sum == warp.sums.end()) {
+    warp.sums.emplace_back();
+    sum = warp.sums.end() - 1;
+    sum->values.resize(32 * count);
+    for (int l = 0; l < 32; ++l) {
+      sum->d[l] = lanes[l]->d;
+      std::copy_n(lanes[l]->d, p.add ? count : 0,
+                  sum->values.begin() + l * count);
+    }
+  } else if (int(sum->values.size()) != 32 * count) {
+    fail("comes to wgmma with a sum of other columns than under way");
+  }
+  sum->group = warp.groups;
+  for (int l = 0; l < 32; ++l)
+    for (int r = 0; r < count; ++r) {
+      int i = l / 4 + r / 2 % 2 * 8, j = r / 4 * 8 + l % 4 * 2 + r % 2;
+      float &d = sum->values[l * count + r];
+      if (!p.add)
+        d = 0;
+      for (int k = 0; k < 16; ++k)
+        d += a[i][k] * b[j][k];
+      lanes[l]->d[r] = NAN;
+    }
+}
+
+/// Ends all groups but the last `pending`.
+void Machine::landProducts(Warp &warp, int pending) {
+  auto under = [&](uint64_t group) { return group + pending >= warp.groups; };
+  Agent agent{warp.id, kAllLanes, &warp.time};
+  const Thread &thread = warp.cta->threads[warp.id * 32];
+  for (const Warp::Factor &f : warp.factors)
+    if (!under(f.group)) {
+      void *now = sharedBytes(f.offset, 16, false, agent, thread);
+      if (std::memcmp(now, f.bytes.data(), 16))
+        fail(fmt::format("shared memory at {} was written while a product "
+                         "that reads it was under way",
+                         f.offset),
+             &thread);
+    }
+  for (const Warp::Sum &sum : warp.sums)
+    if (size_t count = sum.values.size() / 32; !under(sum.group))
+      for (int l = 0; l < 32; ++l)
+        std::copy_n(sum.values.begin() + l * count, count, sum.d[l]);
+  std::erase_if(warp.factors, [&](auto &f) { return !under(f.group); });
+  std::erase_if(warp.sums, [&](auto &s) { return !under(s.group); });
 }

@@ -89,7 +89,7 @@ struct GpuPeelMasks : public fathom::impl::GpuPeelMasksPassBase<GpuPeelMasks> {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
       SmallVector<scf::ForOp> loops;
       kernel.walk([&](scf::ForOp loop) {
-        if (!loop.getOps<MmaOp>().empty())
+        if (llvm::any_of(*loop.getBody(), llvm::IsaPred<MmaOp, WgmmaOp>))
           loops.push_back(loop);
       });
       for (scf::ForOp loop : loops)
@@ -111,14 +111,26 @@ struct GpuPeelMasks : public fathom::impl::GpuPeelMasksPassBase<GpuPeelMasks> {
       return missed(loop, kName, "no tile depends on a test");
     Value condition = first.getCondition();
 
-    // What is yielded of what moves.
+    // Scalars, such as the next stage, are the same on both ways.
     Operation *at = first;
     auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
+    auto moves = [&](Value v) {
+      Operation *op = v.getDefiningOp();
+      return op && op->getBlock() == loop.getBody() && !op->isBeforeInBlock(at);
+    };
+    for (Operation &op :
+         llvm::make_early_inc_range(loop.getBody()->without_terminator()))
+      if (!op.isBeforeInBlock(at) && isPure(&op) && !op.getNumRegions() &&
+          llvm::none_of(op.getResults(), isTile) &&
+          llvm::none_of(op.getOperands(), isTile) &&
+          llvm::none_of(op.getOperands(), moves))
+        op.moveBefore(at);
+
+    // What is yielded of what moves.
     SmallVector<OpOperand *> moving;
     SmallVector<Value> values;
     for (OpOperand &use : yield->getOpOperands())
-      if (Operation *op = use.get().getDefiningOp();
-          op && op->getBlock() == loop.getBody() && !op->isBeforeInBlock(at)) {
+      if (moves(use.get())) {
         moving.push_back(&use);
         values.push_back(use.get());
       }

@@ -40,6 +40,10 @@ struct GpuPlaceBarriersPass
         next->getBlock()->getOperations().insert(next->getIterator(), barrier);
         return false;
       });
+      for (Operation *barrier : flow.barriersForProducts()) {
+        OpBuilder b(barrier);
+        FenceAsyncOp::create(b, barrier->getLoc());
+      }
       int64_t inLoops = llvm::count_if(placed, [](BarrierOp barrier) {
         return bool(barrier->getParentOfType<LoopLikeOpInterface>());
       });
@@ -93,7 +97,7 @@ struct GpuPlaceBarriersPass
         for (Region &region : at->getRegions())
           for (Block &inner : region)
             separate(flow, inner,
-                     isa<scf::ForOp, scf::IfOp>(at) ? before : after,
+                     isa<scf::ForOp, scf::IfOp, RolesOp>(at) ? before : after,
                      dyn_cast<scf::ForOp>(at), placed);
         if (placed.size() != count)
           continue;
