@@ -915,22 +915,88 @@ def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
 }
 
 def GpuPeelMasksPass : Pass<"fa-gpu-peel-masks", "::mlir::ModuleOp"> {
-  let summary = "loops without a test for the rounds that need no mask";
+  let summary = "rounds that need no mask go another way to their end";
   let description = [{
-    Optional. A loop with tiles that depend on a test, linear in the loop's
-    variable, becomes up to three: before the test holds, while it holds (without
-    it), and after.
+    Optional. Where tiles in a loop with products depend on a test, the round is
+    there twice from the first of them on, one for each answer. Where the test
+    holds, limits that it shows to lie past a tile become the tile's end.
 
     ```mlir
     // before
     %r = scf.for %j = %lb to %ub step %c64 iter_args(%acc = %init) {
+      %s = fa_gpu.mma ...
       %all = arith.cmpi sgt, %n, %last : index      // %last = %j + 63
       %x = scf.if %all { scf.yield %s } else { ... scf.yield %masked }
-      ...
+      %next = ... %x ...
+      scf.yield %next
     }
     // after
-    %a = scf.for %j = %lb to %stop step %c64 iter_args(%acc = %init) { ... %s ... }
-    %r = scf.for %j = %rest to %ub step %c64 iter_args(%acc = %a) { ... scf.if %all ... }
+    %r = scf.for %j = %lb to %ub step %c64 iter_args(%acc = %init) {
+      %s = fa_gpu.mma ...
+      %all = arith.cmpi sgt, %n, %last : index
+      %end = scf.if %all { %next = ... %s ... } else { ... %next = ... %masked ... }
+      scf.yield %end
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def GpuMergeMasksPass : Pass<"fa-gpu-merge-masks", "::mlir::ModuleOp"> {
+  let summary = "one comparison for several bounds of a place";
+  let description = [{
+    Optional. Where a mask bounds the places along one dim of its tile several
+    times, the least bound is found once per line of the other dim, relative to
+    the tile and cut to it. Conditions on that line alone join as bounds that
+    nothing or everything meets.
+
+    ```mlir
+    // before: columns jj that exist, in rows ii that exist, up to a diagonal
+    %a = arith.cmpi slt, %jj, %nn     // fa.broadcast of %j = fa.iota %j0, and of %n
+    %b = arith.cmpi slt, %ii, %mm     // fa.broadcast of %i = fa.iota %i0, and of %m
+    %c = arith.cmpi sle, %jj, %ii
+    %ab = arith.andi %a, %b
+    %mask = arith.andi %ab, %c
+    // after
+    %end = arith.minsi %n_j0, %i_j0   // per row: %n - %j0 and %i + 1 - %j0
+    %cut = ...                        // within 0 and the tile's width
+    %or0 = arith.select %i_below_m, %cut, %zero
+    %mask = arith.cmpi slt, %place, %ends    // fa.broadcast of fa.iota %c0, and of %or0
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def GpuNarrowIndicesPass : Pass<"fa-gpu-narrow-indices", "::mlir::ModuleOp"> {
+  let summary = "indices in 32 bits where their ranges are known to fit";
+  let description = [{
+    Optional. An index takes two registers and each sum of indices two
+    instructions or more. Sizes of arrays are required to be at most 2^29, which
+    the host checks before it launches anything; what the kernel computes from
+    them, block numbers and constants has a known range, and where all of an
+    op's operands and results fit 32 bits, it is computed there. Loops count in
+    32 bits where their bounds do. Strides and addresses stay as they are.
+
+    ```mlir
+    // before
+    %n = memref.dim %q, %c2
+    fa_gpu.launch @kernel grid(%g) (%n) : index
+    ...
+    fa_gpu.kernel @kernel(%n: index) {
+      %i = fa_gpu.block_id
+      %i0 = arith.muli %i, %c64 : index
+      %left = arith.subi %n, %i0 : index
+    // after
+    %n = memref.dim %q, %c2
+    fa_gpu.require %n at_most 536870912
+    %n32 = arith.index_cast %n : index to i32
+    fa_gpu.launch @kernel grid(%g) (%n32) : i32
+    ...
+    fa_gpu.kernel @kernel(%n: i32) {
+      %b = fa_gpu.block_id
+      %i = arith.index_cast %b : index to i32
+      %i0 = arith.muli %i, %c64 overflow<nsw> : i32
+      %left = arith.subi %n, %i0 overflow<nsw> : i32
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];

@@ -239,6 +239,14 @@ LogicalResult PlanMaker::visit(Operation *op) {
     plan.code.push_back(i);
     return success();
   }
+  if (auto require = dyn_cast<gpu::RequireOp>(op)) {
+    Instruction i;
+    i.op = Instruction::require;
+    i.a = registerOf(require.getSize());
+    i.imm = require.getAtMost();
+    plan.code.push_back(i);
+    return success();
+  }
   if (auto ret = dyn_cast<func::ReturnOp>(op)) {
     for (Value v : ret.getOperands())
       plan.results.push_back(registerOf(v));

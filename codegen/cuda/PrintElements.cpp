@@ -106,6 +106,8 @@ bool cuda::isMultipleOf(Value v, int64_t n, gpu::KernelOp kernel) {
                0 &&
            kernel.getAlignment(dim.getSource()) > 0;
   }
+  if (isa<arith::IndexCastOp>(op))
+    return is(op->getOperand(0));
   if (isa<arith::MulIOp>(op))
     return is(op->getOperand(0)) || is(op->getOperand(1));
   if (isa<arith::AddIOp, arith::SubIOp, arith::MinSIOp, arith::MaxSIOp>(op))
@@ -182,6 +184,7 @@ std::string Printer::scalarExpression(Value v) {
 
 static std::string comparison(arith::CmpIPredicate p, const std::string &type,
                               const std::string &a, const std::string &b);
+static std::string operatorOf(Operation *op, Type element);
 
 static Type elementOf(Value v) { return getElementTypeOrSelf(v.getType()); }
 
@@ -201,7 +204,7 @@ bool Printer::isInline(Value v) {
     cost = 0;
   } else if (op && isElementwise(op) && elementOf(v).isIntOrIndex()) {
     // Short, and of what costs no registers: computed where it is used.
-    cost = 1;
+    cost = !isa<arith::IndexCastOp>(op);
     for (Value operand : op->getOperands()) {
       if (!isa<RankedTensorType>(operand.getType()))
         continue;
@@ -211,7 +214,8 @@ bool Printer::isInline(Value v) {
       }
       cost += costs[operand];
     }
-    if (cost > 8)
+    // Lines are few registers, read by many entries.
+    if (cost > (cast<RankedTensorType>(v.getType()).getRank() == 1 ? 3 : 8))
       cost = -1;
   }
   costs[v] = cost;
@@ -299,14 +303,23 @@ std::optional<Printer::Sum> Printer::sumOf(Value v, R r) {
   if (!isa<RankedTensorType>(v.getType()))
     return Sum{scalar(v), ""};
   if (!isInline(v))
-    return {};
+    return Sum{entry(v, r), ""};
   Operation *op = v.getDefiningOp();
   Layout layout = gpu::layoutOf(v);
   if (auto constant = dyn_cast<arith::ConstantOp>(op))
     return Sum{literal(constant.getValue()), ""};
-  if (auto iota = dyn_cast<IotaOp>(op)) {
-    std::string start = scalar(iota.getStart());
-    return Sum{start == "0" ? "" : start, coordinate(layout, 0, r)};
+  // Of 32 bits, where that changes nothing.
+  auto narrow = dyn_cast<arith::IndexCastOp>(op);
+  auto iota =
+      dyn_cast_or_null<IotaOp>(narrow ? narrow.getIn().getDefiningOp() : op);
+  if (iota && (!narrow || constantOf(iota.getStart()) == 0)) {
+    std::string start = scalar(iota.getStart()),
+                thread = threadOffset(layout, 0);
+    if (start == "0")
+      start = "";
+    if (thread != "0")
+      start += (start.empty() ? "" : " + ") + thread;
+    return Sum{start, registerOffset(layout, 0, r)};
   }
   if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
     bool line = isa<RankedTensorType>(broadcast.getSource().getType()) &&
@@ -314,8 +327,9 @@ std::optional<Printer::Sum> Printer::sumOf(Value v, R r) {
     return sumOf(broadcast.getSource(),
                  line ? slicedNumber(layout, broadcast.getDim(), r) : r.str());
   }
-  if (!isa<arith::AddIOp, arith::SubIOp>(op))
-    return {};
+  if (!isa<arith::AddIOp, arith::SubIOp>(op) ||
+      operatorOf(op, elementOf(v)).empty())
+    return Sum{entry(v, r), ""};
   auto a = sumOf(op->getOperand(0), r), b = sumOf(op->getOperand(1), r);
   if (!a || !b)
     return {};
@@ -330,7 +344,8 @@ std::optional<Printer::Sum> Printer::sumOf(Value v, R r) {
 std::string Printer::comparison32(Operation *op, R r) {
   auto cmp = dyn_cast<arith::CmpIOp>(op);
   if (!cmp || cmp.getPredicate() >= arith::CmpIPredicate::ult ||
-      !elementOf(cmp.getLhs()).isIndex())
+      !(elementOf(cmp.getLhs()).isIndex() ||
+        elementOf(cmp.getLhs()).isInteger(32)))
     return "";
   auto a = sumOf(cmp.getLhs(), r), b = sumOf(cmp.getRhs(), r);
   if (!a || !b || (a->own.empty() && b->own.empty()))
@@ -339,9 +354,12 @@ std::string Printer::comparison32(Operation *op, R r) {
     return y.empty() ? x.empty() ? "0" : x
                      : x + (x.empty() ? "-(" : " - (") + y + ")";
   };
+  std::string shared = minus(b->shared, a->shared);
+  if (!elementOf(cmp.getLhs()).isIndex())
+    shared = "0LL + " + shared;
   return comparison(cmp.getPredicate(), "", a->own.empty() ? "0" : a->own,
                     (b->own.empty() ? "" : b->own + " + ") + "fa::saturate(" +
-                        minus(b->shared, a->shared) + ")");
+                        shared + ")");
 }
 
 void Printer::roots(Value v, llvm::StringSet<> &found) {
@@ -567,13 +585,16 @@ static std::string operatorOf(Operation *op, Type element) {
     return "|";
   if (isa<arith::XOrIOp>(op))
     return "^";
-  // Indices do not wrap.
-  if (element.isIndex() && isa<arith::AddIOp>(op))
-    return "+";
-  if (element.isIndex() && isa<arith::SubIOp>(op))
-    return "-";
-  if (element.isIndex() && isa<arith::MulIOp>(op))
-    return "*";
+  // Indices do not wrap, nor what is known not to.
+  auto overflow = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op);
+  if (element.isIndex() || (overflow && overflow.hasNoSignedWrap())) {
+    if (isa<arith::AddIOp>(op))
+      return "+";
+    if (isa<arith::SubIOp>(op))
+      return "-";
+    if (isa<arith::MulIOp>(op))
+      return "*";
+  }
   return "";
 }
 

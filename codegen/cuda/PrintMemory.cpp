@@ -7,6 +7,7 @@
 
 #include "codegen/cuda/Printer.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 using namespace mlir;
@@ -106,6 +107,35 @@ std::string Printer::address(Layout layout, ArrayRef<std::string> strides,
   return text.empty() ? "0" : text.substr(3);
 }
 
+/// The 32 bits that `index` comes from; else itself.
+static Value narrow(Value index) {
+  auto cast = index.getDefiningOp<arith::IndexCastOp>();
+  return cast && getElementTypeOrSelf(cast.getIn()).isInteger(32) ? cast.getIn()
+                                                                  : index;
+}
+
+/// True if `size` entries from `first` on are known to lie below `limit`.
+static bool isBelow(Value first, int64_t size, Value limit) {
+  auto i = constantOf(first), n = constantOf(limit);
+  if (i && n)
+    return *n - *i >= size;
+  auto sum = narrow(limit).getDefiningOp<arith::AddIOp>();
+  n = sum ? constantOf(sum.getRhs()) : std::nullopt;
+  return n && narrow(sum.getLhs()) == narrow(first) && *n >= size;
+}
+
+std::string Printer::left(Value first, int64_t size, Value limit) {
+  auto isNarrow = [](Value v) {
+    auto constant = constantOf(v);
+    return constant ? llvm::isInt<32>(*constant) : narrow(v) != v;
+  };
+  bool both = isNarrow(first) && isNarrow(limit);
+  auto text = [&](Value v) { return bare(scalar(both ? narrow(v) : v)).str(); };
+  return fmt::format("fa::left_below<{}>({}, {}, {})",
+                     both ? "int" : "long long", text(limit), text(first),
+                     size);
+}
+
 Printer::Access Printer::access(Value buffer, ValueRange indices,
                                 ValueRange limits, RankedTensorType tile,
                                 int64_t maxVector) {
@@ -119,20 +149,15 @@ Printer::Access Printer::access(Value buffer, ValueRange indices,
     addProduct(sum, threadOffset(layout, d), a.strides[d]);
     // No limit where all of the tile is known to lie below.
     Value index = indices[first + d], limit = limits[d];
-    auto i = constantOf(index), n = constantOf(limit);
     a.left.emplace_back();
-    if (i && n && *n - *i >= tile.getDimSize(d))
+    if (isBelow(index, tile.getDimSize(d), limit))
       continue;
-    std::string rest = *scalar(index).c_str() == '0' && i == 0
-                           ? scalar(limit)
-                           : scalar(limit) + " - " + scalar(index);
     std::string name = fresh(d + 1 < rank ? "rows"
                              : rank > 1   ? "cols"
                                           : "some");
     std::string thread = threadOffset(layout, d);
-    line("const int {} = int(fa::maxsi<long long>(0, fa::minsi<long long>({}, "
-         "{}))){};",
-         name, rest, tile.getDimSize(d), thread == "0" ? "" : " - " + thread);
+    line("const int {} = {}{};", name, left(index, tile.getDimSize(d), limit),
+         thread == "0" ? "" : " - " + thread);
     a.left.back() = name;
   }
   a.pointer = fresh(nameOf(buffer) + "_p");
@@ -251,6 +276,14 @@ static std::string sumText(Type element, const std::string &place,
   return fmt::format("fa::load_global({}) + {}", place, x);
 }
 
+/// The largest that a register adds to the coordinate in `dim`.
+static int64_t lastOffset(gpu::ThreadLayoutAttr layout, int64_t dim) {
+  int64_t last = 0;
+  for (auto m : gpu::ThreadLayoutAttr::modes(layout.getRegisters()))
+    last += m.dim == dim ? (m.size - 1) * m.stride : 0;
+  return last;
+}
+
 static bool hasAtomics(Type element) {
   return element.isF32() || element.isF64() || element.isInteger(32);
 }
@@ -286,8 +319,8 @@ LogicalResult Printer::accumulate(Operation *op) {
   Access a = access(add.getBuffer(), add.getIndices(), add.getLimits(), tile,
                     element.isF32() ? 4 : 1);
   std::string place = a.pointer + " + " + address(layout, a.strides, "r");
-  std::string condition =
-      ifText(both(onlyOnce(layout), inside(a, layout, "r")));
+  std::string is = inside(a, layout, "r");
+  std::string condition = ifText(both(onlyOnce(layout), is));
   int64_t n = layout.getNumRegisters();
   // Pairs of accumulators of tensor cores: lanes side by side make fours.
   int64_t last = tile.getRank() - 1;
@@ -313,10 +346,24 @@ LogicalResult Printer::accumulate(Operation *op) {
     std::string values = bare(entry(t, "r")).str();
     for (int64_t i = 1; i < a.vector; ++i)
       values += ", " + bare(entry(t, fmt::format("(r + {})", i))).str();
-    unrolled(n, a.vector,
-             fmt::format("{}fa::atomic_add{}({}, {});", condition,
-                         a.vector > 1 ? fmt::format("_v{}", a.vector) : "",
-                         place, values));
+    std::string sum = fmt::format(
+        "fa::atomic_add{}({}, {});",
+        a.vector > 1 ? fmt::format("_v{}", a.vector) : "", place, values);
+    // One branch for a tile that is all inside, not one for each sum.
+    if (!is.empty()) {
+      std::string whole;
+      for (auto [d, left] : llvm::enumerate(a.left))
+        if (!left.empty())
+          whole =
+              both(whole, fmt::format("{} < {}", lastOffset(layout, d), left));
+      open("if ({}) {{", whole);
+      unrolled(n, a.vector, ifText(onlyOnce(layout)) + sum);
+      indent -= 2;
+      open("}} else {{");
+    }
+    unrolled(n, a.vector, condition + sum);
+    if (!is.empty())
+      close();
     return success();
   }
   if (a.vector == 1) {
@@ -327,7 +374,7 @@ LogicalResult Printer::accumulate(Operation *op) {
   }
   std::string type = vectorType(element, a.vector), p = fresh("sum_p");
   openUnrolled(n, a.vector);
-  std::string is = both(onlyOnce(layout), inside(a, layout, "r"));
+  is = both(onlyOnce(layout), is);
   if (!is.empty())
     open("if ({}) {{", is);
   line("{0} *{1} = ({0} *)({2});", type, p, place);
@@ -348,10 +395,13 @@ std::string Printer::indexed(Value buffer, ValueRange indices, R r,
   for (auto [d, index] : llvm::enumerate(indices)) {
     std::string size = fmt::format("{}.size[{}]", nameOf(buffer), d);
     nonEmpty += (nonEmpty.empty() ? "" : " && ") + size + " > 0";
+    Value small = narrow(index);
     addProduct(text,
-               fmt::format("fa::maxsi<long long>(0, fa::minsi<long long>({}, "
-                           "{} - 1))",
-                           bare(entry(index, r)).str(), size),
+               fmt::format("fa::maxsi<{0}>(0, fa::minsi<{0}>({1}, {2}))",
+                           small == index ? "long long" : "int",
+                           bare(entry(small, r)).str(),
+                           small == index ? size + " - 1"
+                                          : "fa::last_index(" + size + ")"),
                stride(buffer, d));
   }
   return text;
@@ -641,8 +691,7 @@ LogicalResult Printer::copyAsync(Operation *op) {
   int64_t threads = gpu::warpsOf(op) * gpu::kWarp, chunks = lines * across;
   int64_t rank = type.getRank(), first = copy.getIndices().size() - rank;
   Value limit = copy.getLimits().back(), index = copy.getIndices().back();
-  auto i = constantOf(index), n = constantOf(limit);
-  bool whole = i && n && *n - *i >= type.getLineLength();
+  bool whole = isBelow(index, type.getLineLength(), limit);
   if (entries > 1 && !isMultipleOf(index, entries, kernel))
     return fail(op, llvm::Twine("expected a column that is a multiple of ") +
                         llvm::Twine(entries));
@@ -660,13 +709,11 @@ LogicalResult Printer::copyAsync(Operation *op) {
   std::string colStride = stride(copy.getSource(), first + rank - 1);
   auto left = [&](int64_t d, const char *base) -> std::string {
     Value index = copy.getIndices()[first + d], limit = copy.getLimits()[d];
-    auto i = constantOf(index), n = constantOf(limit);
-    if (i && n && *n - *i >= type.getShape()[d])
+    if (isBelow(index, type.getShape()[d], limit))
       return "";
     std::string name = fresh(base);
-    line("const int {} = int(fa::maxsi<long long>(0, fa::minsi<long long>({} "
-         "- {}, {})));",
-         name, scalar(limit), scalar(index), type.getShape()[d]);
+    line("const int {} = {};", name,
+         this->left(index, type.getShape()[d], limit));
     return name;
   };
   std::string rows = rank == 2 ? left(0, "rows") : "";

@@ -100,8 +100,8 @@ private:
   std::string literal(mlir::Type element, double value);
   /// What `op` computes of `args`; empty if it cannot be printed.
   std::string expression(Op *op, llvm::ArrayRef<std::string> args);
-  /// An inline tile of indices as what all entries share plus an int of few
-  /// bits, a coordinate; nothing for other tiles.
+  /// A tile of indices as what several entries share plus an int of few bits, a
+  /// coordinate; nothing for tiles that are no sums.
   struct Sum {
     std::string shared, own; ///< empty is 0
   };
@@ -157,6 +157,8 @@ private:
   };
   Access access(Value buffer, mlir::ValueRange indices, mlir::ValueRange limits,
                 mlir::RankedTensorType tile, int64_t maxVector);
+  /// How many of `size` places from `first` on lie below `limit`.
+  std::string left(Value first, int64_t size, Value limit);
   std::string stride(Value buffer, int64_t dim);
   std::string pointer(Value buffer, mlir::ValueRange indices);
   std::string address(Layout layout, llvm::ArrayRef<std::string> strides, R r);

@@ -29,10 +29,11 @@ constexpr StringLiteral kScalars[] = {"i1",    "i8",  "i16",  "i32", "i64",
                                       "index", "f16", "bf16", "f32", "f64"};
 constexpr StringLiteral kKinds[] = {"argument", "workspace", "value", "map"};
 constexpr StringLiteral kOps[] = {
-    "constant", "dim",   "scalar", "addi",      "subi",       "muli",  "divsi",
-    "divui",    "remsi", "remui",  "ceildivsi", "floordivsi", "minsi", "maxsi",
-    "minui",    "maxui", "andi",   "ori",       "xori",       "shli",  "shrsi",
-    "shrui",    "cmp",   "select", "allocate",  "clear",      "launch"};
+    "constant", "dim",      "scalar", "addi",  "subi",      "muli",
+    "divsi",    "divui",    "remsi",  "remui", "ceildivsi", "floordivsi",
+    "minsi",    "maxsi",    "minui",  "maxui", "andi",      "ori",
+    "xori",     "shli",     "shrsi",  "shrui", "cmp",       "select",
+    "require",  "allocate", "clear",  "launch"};
 static_assert(std::size(kScalars) == size_t(Scalar::f64) + 1 &&
               std::size(kKinds) == Parameter::map + 1 &&
               std::size(kOps) == Instruction::launch + 1);
@@ -140,6 +141,9 @@ private:
       if (auto *a = pick(plan.arguments, i.a, "an argument"))
         require(a->rank == -1 && isInteger(a->type), "an integer scalar");
       return write(i.dst);
+    case I::require:
+      require(i.imm >= 0, "a bound");
+      return read(i.a);
     case I::allocate:
       return allocate(i.a);
     case I::clear:

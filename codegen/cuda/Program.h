@@ -129,6 +129,7 @@ struct Instruction {
     shrui,
     cmp,      ///< dst = a (predicate imm) b, numbered as arith.cmpi's
     select,   ///< dst = c ? a : b
+    require,  ///< the call is refused unless 0 <= a <= imm
     allocate, ///< workspace a exists from here on
     clear,    ///< every byte of workspace a becomes imm
     launch    ///< launch a

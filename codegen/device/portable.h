@@ -195,6 +195,17 @@ FA_DEVICE T maxui(T a, T b) {
 FA_DEVICE int saturate(long long x) {
   return int(x<-(1 << 30) ? -(1 << 30) : x>(1 << 30) ? 1 << 30 : x);
 }
+/// How many of `size` numbers from `first` on are below `limit`.
+template <class T>
+FA_DEVICE int left_below(T limit, T first, int size) {
+  return limit <= first
+             ? 0
+             : int(minui(T(as_unsigned(limit) - as_unsigned(first)), T(size)));
+}
+/// The index of the last of `size` entries, if an int can be that large.
+FA_DEVICE int last_index(long long size) {
+  return int(minsi<long long>(size, 1LL << 31) - 1);
+}
 /// Shifts take the amount modulo the width.
 template <class T>
 FA_DEVICE T shli(T a, T n) {

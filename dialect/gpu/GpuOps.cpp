@@ -150,7 +150,7 @@ static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
       return op->emitOpError("expected the result to have the operand's "
                              "layout with the dims exchanged");
   auto acc = dyn_cast<AccumulateOp>(op);
-  if (isa<DotOp, NestOp, PassTurnOp, ForwardEndOp, LaunchOp, ClearOp,
+  if (isa<DotOp, NestOp, PassTurnOp, ForwardEndOp, LaunchOp, ClearOp, RequireOp,
           MapBoxesOp>(op) ||
       (acc && acc.getMode() == AccumulateMode::ordered))
     return op->emitOpError("expected no op of this kind in a kernel");
@@ -339,6 +339,9 @@ LogicalResult ClaimOp::verify() {
 
 void ClearOp::getEffects(Effects &e) {
   e.emplace_back(MemoryEffects::Write::get(), &getBufferMutable());
+}
+void RequireOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get()); // not to be moved or dropped
 }
 void ClaimOp::getEffects(Effects &e) {
   e.emplace_back(MemoryEffects::Read::get(), &getCounterMutable());

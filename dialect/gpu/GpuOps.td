@@ -124,6 +124,20 @@ def FAGpu_ClearOp : FAGpu_Op<"clear", [
   let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
 }
 
+def FAGpu_RequireOp : FAGpu_Op<"require", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "refuses a call unless a size is within bounds, in a host function";
+  let description = [{
+    The call fails before it does anything unless 0 <= `size` <= `at_most`.
+
+    ```mlir
+    fa_gpu.require %n at_most 536870912
+    ```
+  }];
+  let arguments = (ins Index:$size, I64Attr:$at_most);
+  let assemblyFormat = "$size `at_most` $at_most attr-dict";
+}
+
 def FAGpu_MapBoxesOp : FAGpu_Op<"map_boxes", [Pure]> {
   let summary = "makes a map of an array, in a host function";
   let description = [{

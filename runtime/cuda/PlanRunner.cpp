@@ -228,6 +228,15 @@ Status PlanRunner::evaluate(ArrayRef<CallArgument> arguments,
     case I::select:
       r[i.dst] = r[i.c] ? r[i.a] : r[i.b];
       break;
+    case I::require:
+      if (r[i.a] < 0 || r[i.a] > i.imm)
+        return fault(
+            ErrorCode::invalid_argument,
+            fmt::format("a size of {} is above {}, up to which these kernels "
+                        "count: without fa-gpu-narrow-indices they count "
+                        "further",
+                        r[i.a], i.imm));
+      break;
     case I::allocate: {
       const Workspace &w = plan_->workspaces[i.a];
       int64_t bytes = sizeOf(w.type), end = 0;

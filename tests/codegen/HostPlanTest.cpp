@@ -70,6 +70,7 @@ func.func @f.fwd(%x: memref<?x8xf32>, %s: f32, %m: index) -> index {
   %c0 = arith.constant 0 : index
   %c7 = arith.constant 7 : index
   %n = memref.dim %x, %c0 : memref<?x8xf32>
+  fa_gpu.require %n at_most 1000
   %r = arith.addi %n, %c7 : index
   %b = arith.divui %r, %c7 : index
   %is = arith.cmpi slt, %b, %m : index
@@ -93,15 +94,18 @@ func.func @f.fwd(%x: memref<?x8xf32>, %s: f32, %m: index) -> index {
   std::vector<I::Op> ops;
   for (const I &i : plan->code)
     ops.push_back(i.op);
-  EXPECT_EQ(ops, (std::vector<I::Op>{I::constant, I::constant, I::dim, I::addi,
-                                     I::divui, I::scalar, I::cmp, I::select,
-                                     I::allocate, I::clear, I::launch}));
+  EXPECT_EQ(ops,
+            (std::vector<I::Op>{I::constant, I::constant, I::dim, I::require,
+                                I::addi, I::divui, I::scalar, I::cmp, I::select,
+                                I::allocate, I::clear, I::launch}));
+  EXPECT_EQ(plan->code[3].a, plan->code[2].dst);
+  EXPECT_EQ(plan->code[3].imm, 1000);
   ASSERT_EQ(plan->workspaces.size(), 1u);
   EXPECT_EQ(plan->workspaces[0].type, cuda::Scalar::i32);
-  EXPECT_EQ(plan->workspaces[0].dims[0].reg, plan->code[7].dst);
+  EXPECT_EQ(plan->workspaces[0].dims[0].reg, plan->code[8].dst);
   ASSERT_EQ(plan->launches.size(), 1u);
   const cuda::Launch &launch = plan->launches[0];
-  EXPECT_EQ(launch.grid, plan->code[7].dst);
+  EXPECT_EQ(launch.grid, plan->code[8].dst);
   ASSERT_EQ(launch.parameters.size(), 4u);
   EXPECT_EQ(launch.parameters[0].kind, Parameter::argument);
   EXPECT_EQ(launch.parameters[1].kind, Parameter::workspace);
@@ -109,7 +113,7 @@ func.func @f.fwd(%x: memref<?x8xf32>, %s: f32, %m: index) -> index {
   EXPECT_EQ(launch.parameters[2].index, plan->code[2].dst);
   EXPECT_EQ(launch.parameters[3].kind, Parameter::argument);
   EXPECT_EQ(launch.parameters[3].index, 1);
-  EXPECT_EQ(plan->results, std::vector<int>{plan->code[4].dst});
+  EXPECT_EQ(plan->results, std::vector<int>{plan->code[5].dst});
 }
 
 TEST(HostPlan, NamesWhatAPlanLacks) {

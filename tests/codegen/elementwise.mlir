@@ -18,7 +18,7 @@ fa_gpu.kernel @work(%x: memref<?x32xf32>, %y: memref<?x32xbf16>, %m: memref<?xf3
   // CHECK: const long long [[N:prod[0-9]*]] = arg3 * 64;
   // CHECK: float [[OUT:exp[0-9_]*]][16];
   // CHECK: for (int r = 0; r < 16; ++r) {
-  // CHECK-NEXT: const bool [[IS:is[0-9]*]] = row + {{.*}} < fa::saturate([[N]]);
+  // CHECK-NEXT: const bool [[IS:is[0-9]*]] = {{.*}} < fa::saturate([[N]] - (row));
   // CHECK-NEXT: const float [[S:prod[0-9]*]] = arg0_tile[r] * arg4;
   // CHECK-NEXT: const float [[SEL:select[0-9]*]] = [[IS]] ? [[S]] : -fa::infinity<float>();
   // CHECK-NEXT: const float [[D:diff[0-9]*]] = [[SEL]] - arg2_tile[r / 2 % 2];

@@ -17,7 +17,7 @@ fa_gpu.kernel @moves(%x: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %y: memr
   %c64 = arith.constant 64 : index
   // Eight entries an access; only the rows are checked.
   // CHECK: // fa.load arg0, 0, 0, arg3, 64 : 64x64xbf16
-  // CHECK: const int [[ROWS:rows]] = int(fa::maxsi<long long>(0, fa::minsi<long long>(arg3, 64))) - row;
+  // CHECK: const int [[ROWS:rows]] = fa::left_below<long long>(arg3, 0, 64) - row;
   // CHECK: for (int r = 0; r < 32; r += 8) {
   // CHECK-NEXT: const fa::u32x4 v = r / 8 * 16 < [[ROWS]] ? fa::load_global((const fa::u32x4 *)(arg0_p + (r / 8 * 16) * arg0.stride[0] + r % 8)) : fa::u32x4{};
   // CHECK-NEXT: arg0_tile[r / 2] = v.x;
@@ -34,7 +34,12 @@ fa_gpu.kernel @moves(%x: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %y: memr
   %u = fa.load %y[%c0, %c0] below(%n, %c32) : memref<?x32xf32, strided<[?, ?], offset: ?>> -> tensor<64x32xf32, #acc>
   // CHECK: fa::store_global(arg1_p2 + {{.*}}, arg1_tile[r]);
   fa.store %u, %y[%c0, %c0] below(%n, %c32) : tensor<64x32xf32, #acc>, memref<?x32xf32, strided<[?, ?], offset: ?>>
-  // CHECK: if (r / 2 % 2 * 8 < {{rows[0-9]*}}) fa::atomic_add(arg1_p3 +
+  // Sums ask once where all of the tile is inside.
+  // CHECK: if (8 < [[ROWS3:rows[0-9]*]]) {
+  // CHECK: for (int r = 0; r < 16; ++r)
+  // CHECK-NEXT: fa::atomic_add(arg1_p3 +
+  // CHECK: } else {
+  // CHECK: if (r / 2 % 2 * 8 < [[ROWS3]]) fa::atomic_add(arg1_p3 +
   fa.accumulate atomic %u, %y[%c0, %c0] below(%n, %c32) : tensor<64x32xf32, #acc>, memref<?x32xf32, strided<[?, ?], offset: ?>>
   // Four lanes hold each entry of a line; one stores it.
   // CHECK: if (first && r * 8 < some{{.*}}) fa::store_global(
@@ -51,5 +56,33 @@ fa_gpu.kernel @sums(%x: memref<?x32xf32, strided<[?, 1], offset: ?>> loc("x"), %
   %c32 = arith.constant 32 : index
   %t = arith.constant dense<1.0> : tensor<64x32xf32, #acc>
   fa.accumulate atomic %t, %x[%c0, %c0] below(%n, %c32) : tensor<64x32xf32, #acc>, memref<?x32xf32, strided<[?, 1], offset: ?>>
+  fa_gpu.return
+}
+
+// Indices of 32 bits: what is left is counted in 32 bits, a limit past the tile
+// is none, entries are clamped in 32 bits.
+// CHECK: void narrow(fa::Buffer<float, 2> arg0, int arg1, int arg2)
+fa_gpu.kernel @narrow(%y: memref<?x32xf32, strided<[?, ?], offset: ?>>, %i32: i32, %n32: i32) num_warps(4) min_blocks(1) alignments([0, 0, 0]) {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : i32
+  %i = arith.index_cast %i32 : i32 to index
+  %n = arith.index_cast %n32 : i32 to index
+  // CHECK: const int sum = arg1 + 64;
+  %e32 = arith.addi %i32, %c64 overflow<nsw> : i32
+  %e = arith.index_cast %e32 : i32 to index
+  // CHECK: = fa::left_below<int>(arg2, arg1, 64) - row
+  %u = fa.load %y[%i, %c0] below(%n, %c32) : memref<?x32xf32, strided<[?, ?], offset: ?>> -> tensor<64x32xf32, #acc>
+  // CHECK: fa.store
+  // CHECK-NOT: left_below
+  // CHECK: r < 16; ++r)
+  // CHECK-NEXT: fa::store_global(
+  fa.store %u, %y[%i, %c0] below(%e, %c32) : tensor<64x32xf32, #acc>, memref<?x32xf32, strided<[?, ?], offset: ?>>
+  // CHECK: fa::maxsi<int>(0, fa::minsi<int>({{.*}}, fa::last_index(arg0.size[0])))
+  %j = fa.iota %c0 : tensor<64xindex, #line>
+  %j32 = arith.index_cast %j : tensor<64xindex, #line> to tensor<64xi32, #line>
+  %jj = arith.index_cast %j32 : tensor<64xi32, #line> to tensor<64xindex, #line>
+  %g = fa.gather %y[%jj, %c0] : memref<?x32xf32, strided<[?, ?], offset: ?>>, (tensor<64xindex, #line>, index) -> tensor<64xf32, #line>
+  fa.store %g, %y[%c0, %i] below(%n) : tensor<64xf32, #line>, memref<?x32xf32, strided<[?, ?], offset: ?>>
   fa_gpu.return
 }

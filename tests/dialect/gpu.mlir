@@ -52,6 +52,8 @@ func.func @host(%q: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %m: memref<?x
   %r = arith.addi %n, %c63 : index
   %blocks = arith.divui %r, %c64 : index
   %tickets = memref.alloc(%blocks) : memref<?xi32>
+  // CHECK: fa_gpu.require %{{.*}} at_most 4096
+  fa_gpu.require %n at_most 4096
   // CHECK: fa_gpu.launch @scores grid(%{{.*}}) (%{{.*}})
   fa_gpu.launch @scores grid(%blocks) (%q, %q, %m, %tickets, %n) : memref<?x64xbf16, strided<[?, ?], offset: ?>>, memref<?x64xbf16, strided<[?, ?], offset: ?>>, memref<?xf32>, memref<?xi32>, index
   return

@@ -181,6 +181,15 @@ TEST_F(Plans, RefusalsComeBeforeEffects) {
   EXPECT_NE(refusal().find("expected 3 arguments, got 2"), std::string::npos);
 }
 
+TEST_F(Plans, SizesAreWithinWhatKernelsCount) {
+  plan().code.insert(plan().code.begin() + 1, {I::require, 0, 0, 0, 0, 10});
+  int64_t rows;
+  EXPECT_TRUE(runner().run(args, machine, {}, &rows).ok());
+  machine.log = "";
+  sizes[0] = 11;
+  EXPECT_NE(refusal().find("a size of 11 is above 10"), std::string::npos);
+}
+
 TEST_F(Plans, DescriptorsAreArguments) {
   struct {
     char *allocated, *aligned;
