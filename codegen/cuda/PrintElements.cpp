@@ -195,7 +195,8 @@ bool Printer::isInline(Value v) {
     return it->second >= 0;
   int cost = -1;
   Operation *op = v.getDefiningOp();
-  if (isa_and_nonnull<arith::ConstantOp, IotaOp, BroadcastOp>(op)) {
+  if (isa_and_nonnull<arith::ConstantOp, IotaOp, BroadcastOp, gpu::CountOp>(
+          op)) {
     cost = 0;
   } else if (auto transpose = dyn_cast_or_null<TransposeOp>(op)) {
     cost = 0;
@@ -243,6 +244,8 @@ std::string Printer::entry(Value v, R r) {
       start = fmt::format("{}LL", *constantOf(iota.getStart()));
     return fmt::format("({} + {})", start, coordinate(layout, 0, r));
   }
+  if (auto count = dyn_cast<gpu::CountOp>(op))
+    return floatCount(count, r);
   if (auto transpose = dyn_cast<TransposeOp>(op))
     return entry(transpose.getTile(), r);
   if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
@@ -342,6 +345,19 @@ std::string Printer::comparison32(Operation *op, R r) {
   return comparison(cmp.getPredicate(), "", a->own.empty() ? "0" : a->own,
                     (b->own.empty() ? "" : b->own + " + ") + "fa::saturate(" +
                         minus(b->shared, a->shared) + ")");
+}
+
+std::string Printer::floatCount(gpu::CountOp count, R r) {
+  Layout layout = gpu::layoutOf(count.getResult());
+  std::string type = cType(elementOf(count.getResult()));
+  std::string thread = threadOffset(layout, 0),
+              more = registerOffset(layout, 0, r), text;
+  if (thread != "0")
+    text = top(thread + "_number", type, type + "(" + thread + ")");
+  if (!more.empty())
+    text += (text.empty() ? "" : " + ") + type + "(" + more + ")";
+  return text.empty() ? literal(elementOf(count.getResult()), 0)
+                      : "(" + text + ")";
 }
 
 void Printer::roots(Value v, llvm::StringSet<> &found) {

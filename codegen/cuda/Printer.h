@@ -103,6 +103,8 @@ private:
   std::optional<Sum> sumOf(Value tile, R r);
   /// A comparison of two of these in 32 bits; empty if it is not one.
   std::string comparison32(Op *op, R r);
+  /// Entry r of a count in floats: the thread's part is converted once.
+  std::string floatCount(gpu::CountOp count, R r);
   /// True if no array holds this tile: its entries are expressions.
   bool isInline(Value tile);
   /// Names that an expression for `v` reads.
@@ -168,6 +170,7 @@ private:
   Result copyAsync(Op *op);
   Result storeShared(Op *op);
   Result loadShared(Op *op);
+  Result loadDiagonals(Op *op);
   Result claim(Op *op);
   Result waitTurn(Op *op);
   Result endTurn(Op *op);
@@ -182,6 +185,7 @@ private:
 
   // PrintProducts.cpp
   Result reduce(Op *op);
+  Result partialSum(Op *op);
   Result mma(Op *op);
   Result tensorCores(gpu::MmaOp op, llvm::StringRef sum);
   Result scalarProducts(gpu::MmaOp op, llvm::StringRef sum);

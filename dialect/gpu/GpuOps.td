@@ -204,6 +204,22 @@ def FAGpu_LoadSharedOp : FAGpu_Op<"load_shared", [
   let hasVerifier = 1;
 }
 
+def FAGpu_LoadDiagonalsOp : FAGpu_Op<"load_diagonals", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "reads a tile whose diagonals lie one after the other in a buffer";
+  let description = [{
+    Entry (i, j) of a tile with n columns is the buffer's number i - j + n - 1.
+
+    ```mlir
+    %t = fa_gpu.load_diagonals %buf : !fa_gpu.shared<128xf32, pitch = 128> -> tensor<64x64xf32, #l>
+    ```
+  }];
+  let arguments = (ins FAGpu_SharedType:$buffer);
+  let results = (outs FAGpu_Tile:$tile);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($tile)";
+  let hasVerifier = 1;
+}
+
 def FAGpu_ConvertOp : FAGpu_Op<"convert", [Pure]> {
   let summary = "the same tile, held by other threads";
   let description = [{
@@ -218,6 +234,38 @@ def FAGpu_ConvertOp : FAGpu_Op<"convert", [Pure]> {
   let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
+}
+
+def FAGpu_CountOp : FAGpu_Op<"count", [Pure]> {
+  let summary = "0, 1, 2, ... as floats";
+  let description = [{
+    What `fa.iota` counts in integers. A thread converts where its entries
+    start; the other numbers are constants added to that.
+
+    ```mlir
+    %n = fa_gpu.count : tensor<64xf32, #l>
+    ```
+  }];
+  let results = (outs FAGpu_Tile:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def FAGpu_PartialSumOp : FAGpu_Op<"partial_sum", [Pure]> {
+  let summary = "the sums of what each thread holds of a line";
+  let description = [{
+    Along `dim` a column is left for each of the lanes that share a line; a
+    `fa.reduce add` of the result gives the sums of the lines. No thread waits
+    for another.
+
+    ```mlir
+    %p = fa_gpu.partial_sum %t dim 1 : tensor<64x64xf32, #acc> -> tensor<64x4xf32, #part>
+    ```
+  }];
+  let arguments = (ins FAGpu_Tile:$tile, I64Attr:$dim);
+  let results = (outs FAGpu_Tile:$result);
+  let assemblyFormat = "$tile `dim` $dim attr-dict `:` type($tile) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
