@@ -694,7 +694,7 @@ def GpuFloatPositionsPass : Pass<"fa-gpu-float-positions", "::mlir::ModuleOp"> {
   let summary = "positions that become floats are counted in floats";
   let description = [{
     Optional. A tile of sums of positions is converted as one scalar, what all
-    its entries share, and counts along its dims. Absolute values, minima and
+    its entries share, and what threads and registers add to that. Absolute values, minima and
     maxima of such tiles are taken in floats.
 
     ```mlir
@@ -706,13 +706,15 @@ def GpuFloatPositionsPass : Pass<"fa-gpu-float-positions", "::mlir::ModuleOp"> {
     // after
     %d0 = arith.subi %i0, %j0 : index
     %f0 = arith.sitofp %d0            // as i64
-    %r = arith.addf %f00, %n          // a line: fa.broadcast %f0, fa_gpu.count
-    %d = arith.subf %rr, %cc          // fa.broadcast of %r and another count
+    %r0 = arith.addf %f00, %t         // a line: fa_gpu.thread_offset
+    %r = arith.addf %r0, %o           // fa_gpu.register_offset
+    %s = arith.subf %rr, %ct          // fa.broadcast of %r and of the offsets
+    %d = arith.subf %s, %co           // of a line of columns
     %f = math.absf %d
     ```
     Numerics: exact where the values stay below 2^24 by more than a tile's size
     (f64: 2^53), so at every distance of two of 16 million tokens. Above, each
-    sum rounds once, as the conversion did: at most 3 roundings instead of 1.
+    sum rounds once, as the conversion did: at most 5 roundings instead of 1.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
@@ -725,7 +727,8 @@ def GpuFoldFactorsPass : Pass<"fa-gpu-fold-factors", "::mlir::ModuleOp"> {
   let description = [{
     Optional, for kernels that round to 16 bits. Where a product of tiles has
     several constant factors or divisors, they are one factor, or none if they
-    cancel out.
+    cancel out. A scalar constant that is spread over a tile is a tile's constant,
+    in any kernel.
 
     ```mlir
     // before

@@ -240,8 +240,8 @@ LogicalResult Printer::group(Block::iterator &it) {
     } else if (isScalarArithmetic(&*it)) {
       if (failed(scalarOp(&*it)))
         return failure();
-    } else if (!isa<arith::ConstantOp, BroadcastOp, IotaOp, gpu::CountOp>(
-                   *it)) {
+    } else if (!isa<arith::ConstantOp, BroadcastOp, IotaOp,
+                    gpu::ThreadOffsetOp, gpu::RegisterOffsetOp>(*it)) {
       break;
     }
   }
@@ -425,8 +425,8 @@ LogicalResult Printer::next(Block::iterator &it) {
 LogicalResult Printer::print(Operation *op) {
   if (isScalarArithmetic(op))
     return scalarOp(op);
-  if (isa<arith::ConstantOp, IotaOp, BroadcastOp, TransposeOp, gpu::CountOp>(
-          op))
+  if (isa<arith::ConstantOp, IotaOp, BroadcastOp, TransposeOp,
+          gpu::ThreadOffsetOp, gpu::RegisterOffsetOp>(op))
     return success();
   if (isa<arith::ArithDialect, math::MathDialect>(op->getDialect()))
     return halfOp(op);

@@ -103,8 +103,8 @@ private:
   std::optional<Sum> sumOf(Value tile, R r);
   /// A comparison of two of these in 32 bits; empty if it is not one.
   std::string comparison32(Op *op, R r);
-  /// Entry r of a count in floats: the thread's part is converted once.
-  std::string floatCount(gpu::CountOp count, R r);
+  /// Entry r of a line of offsets in floats; empty for other tiles.
+  std::string offset(Op *op, R r);
   /// True if no array holds this tile: its entries are expressions.
   bool isInline(Value tile);
   /// Names that an expression for `v` reads.

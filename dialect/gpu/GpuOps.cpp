@@ -321,12 +321,14 @@ OpFoldResult ConvertOp::fold(FoldAdaptor) {
                                           : OpFoldResult();
 }
 
-LogicalResult CountOp::verify() {
-  RankedTensorType t = tileType(getResult());
+static LogicalResult verifyFloatLine(Operation *op) {
+  RankedTensorType t = tileType(op->getResult(0));
   if (t.getRank() != 1 || !isa<Float32Type, Float64Type>(t.getElementType()))
-    return emitOpError("expected a line of f32 or f64, got ") << t;
+    return op->emitOpError("expected a line of f32 or f64, got ") << t;
   return success();
 }
+LogicalResult ThreadOffsetOp::verify() { return verifyFloatLine(*this); }
+LogicalResult RegisterOffsetOp::verify() { return verifyFloatLine(*this); }
 
 LogicalResult PartialSumOp::verify() {
   RankedTensorType t = tileType(getTile()), r = tileType(getResult());

@@ -236,19 +236,32 @@ def FAGpu_ConvertOp : FAGpu_Op<"convert", [Pure]> {
   let hasFolder = 1;
 }
 
-def FAGpu_CountOp : FAGpu_Op<"count", [Pure]> {
-  let summary = "0, 1, 2, ... as floats";
-  let description = [{
-    What `fa.iota` counts in integers. A thread converts where its entries
-    start; the other numbers are constants added to that.
-
-    ```mlir
-    %n = fa_gpu.count : tensor<64xf32, #l>
-    ```
-  }];
+class FAGpu_OffsetOp<string mnemonic> : FAGpu_Op<mnemonic, [Pure]> {
   let results = (outs FAGpu_Tile:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
   let hasVerifier = 1;
+}
+
+def FAGpu_ThreadOffsetOp : FAGpu_OffsetOp<"thread_offset"> {
+  let summary = "where a thread's entries start, as a float";
+  let description = [{
+    With `fa_gpu.register_offset` the number of each entry of a line, from 0.
+
+    ```mlir
+    %n = fa_gpu.thread_offset : tensor<64xf32, #l>
+    ```
+  }];
+}
+
+def FAGpu_RegisterOffsetOp : FAGpu_OffsetOp<"register_offset"> {
+  let summary = "how far an entry is from the first of its thread, as a float";
+  let description = [{
+    The same in all threads: a constant of the register.
+
+    ```mlir
+    %n = fa_gpu.register_offset : tensor<64xf32, #l>
+    ```
+  }];
 }
 
 def FAGpu_PartialSumOp : FAGpu_Op<"partial_sum", [Pure]> {

@@ -499,7 +499,7 @@ fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) ali
 #acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
 fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
   // expected-error@+1 {{expected a line of f32 or f64, got}}
-  %c = fa_gpu.count : tensor<64x64xf32, #acc>
+  %c = fa_gpu.thread_offset : tensor<64x64xf32, #acc>
 }
 
 // -----

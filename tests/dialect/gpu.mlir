@@ -39,8 +39,10 @@ fa_gpu.kernel @scores(%q: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %k: mem
   %line = fa_gpu.alloc : !fa_gpu.shared<128xf32, pitch = 128>
   // CHECK: fa_gpu.load_diagonals %{{.*}} : <128xf32, pitch = 128> -> tensor<64x64xf32, #layout>
   %diagonals = fa_gpu.load_diagonals %line : !fa_gpu.shared<128xf32, pitch = 128> -> tensor<64x64xf32, #acc>
-  // CHECK: fa_gpu.count : tensor<64xf32, #{{.*}}>
-  %counts = fa_gpu.count : tensor<64xf32, #row>
+  // CHECK: fa_gpu.thread_offset : tensor<64xf32, #{{.*}}>
+  %thread = fa_gpu.thread_offset : tensor<64xf32, #row>
+  // CHECK: fa_gpu.register_offset : tensor<64xf32, #{{.*}}>
+  %register = fa_gpu.register_offset : tensor<64xf32, #row>
   // CHECK: fa_gpu.partial_sum %{{.*}} dim 1 : tensor<64x64xf32, #layout> -> tensor<64x4xf32, #{{.*}}>
   %part = fa_gpu.partial_sum %o dim 1 : tensor<64x64xf32, #acc> -> tensor<64x4xf32, #part>
   %u = fa_gpu.convert %max : tensor<64xf32, #row> -> tensor<64xf32, #row>

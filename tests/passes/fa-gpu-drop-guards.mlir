@@ -34,11 +34,10 @@ fa_gpu.kernel @guards(%x: memref<?x64xf32>, %l: memref<?xf32>, %o: memref<?x64xf
   %ds = arith.select %is, %w, %zero : tensor<64x64xi1, #acc>, tensor<64x64xf32, #acc>
   fa.store %ds, %o[%c0, %c0] below(%n, %c64) : tensor<64x64xf32, #acc>, memref<?x64xf32>
 
-  // The other way round.
-  // CHECK: %[[V:.*]] = arith.mulf
-  // CHECK-NEXT: fa.store %[[V]]
+  // The other way round; the product is the one from above.
+  // CHECK-NEXT: fa.store
   %not = arith.cmpf oeq, %zero, %p : tensor<64x64xf32, #acc>
-  %y = arith.mulf %d, %p : tensor<64x64xf32, #acc>
+  %y = arith.mulf %p, %d : tensor<64x64xf32, #acc>
   %v = arith.select %not, %zero, %y : tensor<64x64xi1, #acc>, tensor<64x64xf32, #acc>
   fa.store %v, %o[%c64, %c0] below(%n, %c64) : tensor<64x64xf32, #acc>, memref<?x64xf32>
 

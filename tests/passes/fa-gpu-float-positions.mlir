@@ -12,18 +12,23 @@
 // The distance of i + shift and j. What all entries share is one scalar, and
 // the rows, fewer registers than the columns, are added to it.
 // CHECK-LABEL: fa_gpu.kernel @distance
-// CHECK-SAME: %[[I0:.*]]: index, %[[J0:.*]]: index, %[[SHIFT:.*]]: index
+// CHECK-SAME: %[[I0:[a-z0-9]*]]: index, %[[J0:[a-z0-9]*]]: index, %[[SHIFT:[a-z0-9]*]]: index
 // CHECK: %[[A:.*]] = arith.addi %[[I0]], %[[SHIFT]] : index
 // CHECK: %[[D:.*]] = arith.subi %[[A]], %[[J0]] : index
 // CHECK: %[[N:.*]] = arith.index_cast %[[D]] : index to i64
 // CHECK: %[[F:.*]] = arith.sitofp %[[N]] : i64 to f32
-// CHECK: %[[R:.*]] = fa_gpu.count : tensor<64xf32, #[[ROW:.*]]>
+// CHECK: %[[T:.*]] = fa_gpu.thread_offset : tensor<64xf32, #[[ROW:.*]]>
+// CHECK: %[[R:.*]] = fa_gpu.register_offset : tensor<64xf32, #[[ROW]]>
 // CHECK: %[[B:.*]] = fa.broadcast %[[F]] dim 0 : f32 -> tensor<64xf32, #[[ROW]]>
-// CHECK: %[[RF:.*]] = arith.addf %[[B]], %[[R]]
-// CHECK: %[[RR:.*]] = fa.broadcast %[[RF]] dim 0
-// CHECK: %[[C:.*]] = fa_gpu.count : tensor<64xf32, #[[COL:.*]]>
-// CHECK: %[[CC:.*]] = fa.broadcast %[[C]] dim 1
-// CHECK: %[[S:.*]] = arith.subf %[[RR]], %[[CC]]
+// CHECK: %[[BT:.*]] = arith.addf %[[B]], %[[T]]
+// CHECK: %[[BR:.*]] = arith.addf %[[BT]], %[[R]]
+// CHECK: %[[RR:.*]] = fa.broadcast %[[BR]] dim 0
+// CHECK: %[[CT:.*]] = fa_gpu.thread_offset : tensor<64xf32, #[[COL:.*]]>
+// CHECK: %[[CR:.*]] = fa_gpu.register_offset : tensor<64xf32, #[[COL]]>
+// CHECK: %[[CTT:.*]] = fa.broadcast %[[CT]] dim 1
+// CHECK: %[[S0:.*]] = arith.subf %[[RR]], %[[CTT]]
+// CHECK: %[[CRR:.*]] = fa.broadcast %[[CR]] dim 1
+// CHECK: %[[S:.*]] = arith.subf %[[S0]], %[[CRR]]
 // CHECK: math.absf %[[S]]
 // CHECK-NOT: arith.sitofp {{.*}} tensor
 fa_gpu.kernel @distance(%i0: index, %j0: index, %shift: index, %o: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([0, 0, 0, 16, 0]) {

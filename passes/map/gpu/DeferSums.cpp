@@ -145,8 +145,8 @@ struct GpuDeferSums : public fathom::impl::GpuDeferSumsPassBase<GpuDeferSums> {
 
     TileBuilder before(OpBuilder(loop), loop.getLoc());
     loop.getInitArgsMutable()[n].set(before.constant(type, 0));
-    yield.setOperand(n, sum.parts(next, arg, type));
     arg.setType(type);
+    yield.setOperand(n, sum.parts(next, arg, type));
     Value result = loop.getResult(n);
     auto lineType = cast<RankedTensorType>(result.getType());
     result.setType(type);

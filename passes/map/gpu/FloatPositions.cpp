@@ -3,8 +3,8 @@
 // Scores that depend on where an entry is make floats of positions: a
 // conversion per entry, in the slowest unit but one, after arithmetic in 64
 // bits. Within a tile positions differ by small constants. What the tile's
-// entries share is added up in integers and converted once; a line of counts
-// is added in floats.
+// entries share is added up in integers and converted once; what a thread and a
+// register add to that are floats.
 //
 //===----------------------------------------------------------------------===//
 
@@ -129,20 +129,26 @@ private:
     });
     if (counts.empty())
       return b.make<BroadcastOp>(type, base, 0);
+    auto plus = [&](Value x, Value y, int sign) -> Value {
+      if (sign > 0)
+        return b.make<arith::AddFOp>(x, y);
+      return b.make<arith::SubFOp>(x, y);
+    };
     Value tile;
     for (auto [dim, sign] : counts) {
       RankedTensorType line = lineType(dim);
-      Value x = b.make<CountOp>(line);
+      Value thread = b.make<ThreadOffsetOp>(line),
+            own = b.make<RegisterOffsetOp>(line);
       if (!tile) {
         Value start = b.make<BroadcastOp>(line, base, 0);
-        x = sign > 0 ? Value(b.make<arith::AddFOp>(start, x))
-                     : Value(b.make<arith::SubFOp>(start, x));
-        tile = b.make<BroadcastOp>(type, x, dim);
+        tile = b.make<BroadcastOp>(
+            type, plus(plus(start, thread, sign), own, sign), dim);
         continue;
       }
-      x = b.make<BroadcastOp>(type, x, dim);
-      tile = sign > 0 ? Value(b.make<arith::AddFOp>(tile, x))
-                      : Value(b.make<arith::SubFOp>(tile, x));
+      // A thread's part first: it is the same in a line, and each entry adds a
+      // constant to it.
+      tile = plus(tile, b.make<BroadcastOp>(type, thread, dim), sign);
+      tile = plus(tile, b.make<BroadcastOp>(type, own, dim), sign);
     }
     return tile;
   }

@@ -31,10 +31,7 @@ bool isModest(double c) {
   return std::abs(c) > 1e-18 && std::abs(c) < 1e18;
 }
 
-/// `v` as a modest constant, also where a scalar is spread over a tile.
 std::optional<double> modestConstant(Value v) {
-  if (auto broadcast = v.getDefiningOp<BroadcastOp>())
-    v = broadcast.getSource();
   auto c = floatConstant(v);
   return c && isModest(*c) ? c : std::nullopt;
 }
@@ -86,6 +83,7 @@ struct GpuFoldFactors
     : public fathom::impl::GpuFoldFactorsPassBase<GpuFoldFactors> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
+      kernel.walk([](BroadcastOp op) { spreadConstant(op); });
       SmallVector<Operation *> products;
       kernel.walk([&](Operation *op) {
         if (isProduct(op) && isTile(op->getResult(0)) &&
@@ -102,6 +100,16 @@ struct GpuFoldFactors
         fold(op);
       tidy(kernel);
     }
+  }
+
+  static void spreadConstant(BroadcastOp op) {
+    RankedTensorType type = tileType(op.getResult());
+    auto c = floatConstant(op.getSource());
+    if (!c)
+      return;
+    Value constant = TileBuilder(OpBuilder(op), op.getLoc()).constant(type, *c);
+    op.getResult().replaceAllUsesWith(constant);
+    op.erase();
   }
 
   void fold(Operation *op) {
