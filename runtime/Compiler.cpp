@@ -8,6 +8,7 @@
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
 #include "runtime/Devices.h"
+#include "runtime/PartTimes.h"
 #include "runtime/Stored.h"
 #include "runtime/cache/BuildId.h"
 #include "runtime/cache/KernelCache.h"
@@ -81,6 +82,7 @@ bool isInstance(mlir::func::FuncOp func, AttentionOp a) {
 Result<std::shared_ptr<VariantSource>>
 VariantSource::parse(const std::string &text, const std::string &file,
                      const std::string &name) {
+  PartTimer timer("text to IR");
   mlir::DialectRegistry registry;
   registerFA(registry);
   auto source = std::make_shared<VariantSource>();
@@ -148,6 +150,7 @@ VariantSource::parse(const std::string &text, const std::string &file,
   if (!info)
     return info.status();
   source->variantInfo = std::move(*info);
+  source->hash = hashOf(chosen + "\n" + text);
   return source;
 }
 
@@ -182,6 +185,7 @@ static Result<EntryPoint> entryPoint(mlir::ModuleOp module,
 /// Runs the passes of `options` on a copy of the source.
 static Result<mlir::OwningOpRef<mlir::ModuleOp>>
 runPasses(VariantSource &source, const PipelineOptions &options) {
+  PartTimer timer("passes");
   Messages messages(source.context());
   mlir::OwningOpRef<mlir::ModuleOp> module = source.module().clone();
   // The others of the file are none of this kernel's business.
@@ -216,14 +220,22 @@ struct BackEnd {
     std::string error;
     if (!cuda::Target::parse(name, b.target, error))
       return Status(ErrorCode::invalid_argument, error);
-    // Without it there is no use in starting.
-    auto nvrtc = cuda::nvrtc();
-    if (!nvrtc)
-      return Status(ErrorCode::unsupported, toString(nvrtc.takeError()));
     b.gpu = true;
     b.name = name;
-    b.compiler = (*nvrtc)->identity;
+    if (const cuda::NvrtcInfo *known = knownNvrtc())
+      b.compiler = known->identity;
     return b;
+  }
+
+  /// What it takes to compile, and not to find what is compiled.
+  Status open() {
+    if (!gpu)
+      return {};
+    auto nvrtc = openNvrtc();
+    if (!nvrtc)
+      return nvrtc.status();
+    compiler = (*nvrtc)->identity;
+    return {};
   }
 
   /// The key's fields, if all are known.
@@ -243,6 +255,7 @@ struct BackEnd {
 /// The kernels and plans of a module that has been through the passes.
 static Result<cuda::Program> emit(mlir::ModuleOp module,
                                   const cuda::Target &target) {
+  PartTimer timer("CUDA printed");
   Messages messages(*module.getContext());
   auto program = cuda::emitProgram(module);
   if (!program)
@@ -254,6 +267,7 @@ static Result<cuda::Program> emit(mlir::ModuleOp module,
 
 static Result<KernelCache::Compiled>
 generateForGpu(std::shared_ptr<Executable> e, cuda::Program program) {
+  PartTimer timer("NVRTC");
   if (Error error = cuda::compile(program))
     return Status(ErrorCode::compile_error, toString(std::move(error)));
   DiskCache::Entry entry;
@@ -507,9 +521,59 @@ compile(VariantSource &source, const CompileOptions &options) {
     what += fmt::format(
         " {} {}", options.piece == Piece::backward ? "backward" : "forward",
         options.aligned ? "aligned" : "unaligned");
-  std::optional<CacheKey> key = back->key();
-  if (!p.insertAfter.empty()) // passes put in by tests are not in the key
-    key.reset();
+  // What is compiled, beside the variant.
+  auto keyOf = [&](const std::string &field, const std::string &value) {
+    std::optional<CacheKey> key = back->key();
+    if (!p.insertAfter.empty()) // passes put in by tests are not in the key
+      key.reset();
+    if (key)
+      key->add(field, value)
+          .add("block_m", std::to_string(p.blockM))
+          .add("block_n", std::to_string(p.blockN))
+          .add("num_warps", std::to_string(p.numWarps))
+          .add("stages", std::to_string(p.stages))
+          .add("p_policy", p.pPolicy)
+          .add("dq_policy", p.dqPolicy)
+          .add("dq_splits", std::to_string(p.dqSplits))
+          .add("kv_splits", std::to_string(p.kvSplits))
+          .add("seqlen_q_hint", std::to_string(p.seqlenQHint))
+          .add("deterministic", std::to_string(p.deterministic))
+          .add("count_tiles", std::to_string(p.countTiles))
+          .add("skip", fmt::format("{}", fmt::join(p.skip, ",")))
+          .add("stop_after", p.stopAfter)
+          .add("gradients", std::to_string(instance.gradients))
+          .add("lse_gradient", std::to_string(instance.lseGradient))
+          .add("piece", std::to_string(int(options.piece)))
+          .add("aligned", std::to_string(options.aligned));
+    return key;
+  };
+  // The text with the instance's options stands for the key that it led to
+  // before: no pass has to run, NVRTC stays closed.
+  auto alias = [&]() -> std::string {
+    auto key = keyOf("text", source.digest());
+    if (!key)
+      return "";
+    return key->add("dtype", p.dtype)
+        .add("head_dim_qk", std::to_string(p.headDimQK))
+        .add("head_dim_v", std::to_string(p.headDimV))
+        .add("group", std::to_string(p.group))
+        .add("layout", p.layout)
+        .digest();
+  };
+  KernelCache &cache = KernelCache::global();
+  {
+    std::string known;
+    {
+      PartTimer timer("text to key");
+      known = alias();
+    }
+    if (!known.empty())
+      if (auto e = cache.find(known, fromEntry))
+        return e;
+  }
+  if (Status s = back->open(); !s)
+    return s;
+  std::optional<CacheKey> key = keyOf("ir", "");
   if (key) {
     // The instance as the variant stage leaves it: two texts that say the same
     // have one key. Names of values and locations are not in it.
@@ -524,27 +588,13 @@ compile(VariantSource &source, const CompileOptions &options) {
         return normal.status();
       raw_string_ostream(text) << ***normal;
     }
-    key->add("ir", text)
-        .add("block_m", std::to_string(p.blockM))
-        .add("block_n", std::to_string(p.blockN))
-        .add("num_warps", std::to_string(p.numWarps))
-        .add("stages", std::to_string(p.stages))
-        .add("p_policy", p.pPolicy)
-        .add("dq_policy", p.dqPolicy)
-        .add("dq_splits", std::to_string(p.dqSplits))
-        .add("kv_splits", std::to_string(p.kvSplits))
-        .add("seqlen_q_hint", std::to_string(p.seqlenQHint))
-        .add("deterministic", std::to_string(p.deterministic))
-        .add("count_tiles", std::to_string(p.countTiles))
-        .add("skip", fmt::format("{}", fmt::join(p.skip, ",")))
-        .add("stop_after", p.stopAfter)
-        .add("gradients", std::to_string(instance.gradients))
-        .add("lse_gradient", std::to_string(instance.lseGradient))
-        .add("piece", std::to_string(int(options.piece)))
-        .add("aligned", std::to_string(options.aligned));
+    key->add("ir", text);
   }
-  return cached(key,
-                [&] { return compileAnew(source, instance, p, *back, what); });
+  auto made = cached(
+      key, [&] { return compileAnew(source, instance, p, *back, what); });
+  if (key && made)
+    cache.setAlias(alias(), key->digest());
+  return made;
 }
 
 Result<std::shared_ptr<const Executable>>
@@ -554,6 +604,8 @@ compileNest(const std::string &text, const std::string &name,
   auto back = BackEnd::of(target);
   if (!back)
     return back.status();
+  if (Status s = back->open(); !s)
+    return s;
   std::optional<CacheKey> key = back->key();
   if (key)
     key->add("nest", text).add("name", name);

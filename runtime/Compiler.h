@@ -29,6 +29,8 @@ public:
   static Result<std::shared_ptr<VariantSource>> load(const std::string &path,
                                                      const std::string &name);
 
+  /// Two that have the same are the same file's same variant.
+  const std::string &digest() const { return hash; }
   mlir::MLIRContext &context() { return *ctx; }
   mlir::ModuleOp module() { return *moduleRef; }
   VariantInterface op() { return variant; }
@@ -42,6 +44,7 @@ public:
   std::mutex mutex; ///< guards the context while compile() uses it
 
 private:
+  std::string hash;
   std::unique_ptr<mlir::MLIRContext> ctx;
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
   VariantInterface variant;

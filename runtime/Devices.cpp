@@ -2,7 +2,7 @@
 
 #include "runtime/Devices.h"
 
-#include "codegen/cuda/Nvrtc.h"
+#include "runtime/cache/BuildId.h"
 #include "runtime/cuda/Driver.h"
 
 #include "llvm/TargetParser/Host.h"
@@ -37,11 +37,12 @@ Result<Device> parseDevice(const std::string &text) {
 /// The best target for a GPU: its own, else an older one whose machine code it
 /// runs, else PTX. Empty: it is too old.
 static std::string targetFor(int arch) {
-  auto nvrtc = cuda::nvrtc(); // without it, no matter what it can
+  const cuda::NvrtcInfo *nvrtc = knownNvrtc();
   if (!nvrtc)
-    llvm::consumeError(nvrtc.takeError());
-  auto compiles = [&](int a) {
-    return !nvrtc || llvm::is_contained((*nvrtc)->archs, a);
+    if (auto opened = openNvrtc())
+      nvrtc = *opened;
+  auto compiles = [&](int a) { // without it, no matter what it can
+    return !nvrtc || llvm::is_contained(nvrtc->archs, a);
   };
   for (bool machine : {true, false})
     for (int a = arch; a >= 80; --a) {
@@ -89,8 +90,9 @@ DeviceList listDevices() {
     if (!target)
       list.note = target.status().message();
   }
-  if (auto nvrtc = cuda::nvrtc(); !nvrtc)
-    list.note = toString(nvrtc.takeError());
+  if (!knownNvrtc())
+    if (auto nvrtc = openNvrtc(); !nvrtc)
+      list.note = nvrtc.status().message();
   return list;
 }
 

@@ -158,6 +158,16 @@ std::vector<CacheEntry> cacheEntries();
 /// Forgets all compiled kernels, in memory and on disk. Those in use live on.
 void clearCache();
 
+/// A step from a variant's text to kernels on a device, summed over the process
+/// and its threads.
+struct PartTime {
+  std::string part;
+  int64_t count = 0;
+  double seconds = 0;
+};
+/// In the order in which steps first ended.
+std::vector<PartTime> partTimes();
+
 //===----------------------------------------------------------------------===//
 // Variants and kernels
 //===----------------------------------------------------------------------===//

@@ -545,7 +545,8 @@ llvm::Expected<Kernel> Printer::print() {
   sharedBytes = kernel.getSharedBytes();
   kernel.getBody().walk([&](gpu::AllocOp alloc) {
     if (!alloc.getOffset()) {
-      sharedBytes = llvm::alignTo(sharedBytes, 16);
+      sharedBytes = llvm::alignTo(sharedBytes,
+                                  alloc.getResult().getType().getAlignment());
       places[alloc.getResult()] = sharedBytes;
       sharedBytes += alloc.getResult().getType().getBytes();
     }

@@ -54,7 +54,8 @@ struct Nvrtc {
   const char *(*errorString)(Code);
 
   NvrtcInfo info;
-  std::string error; ///< why it can't be used
+  std::string builtins; ///< path of the library of built-in headers
+  std::string error;    ///< why it can't be used
 
   Nvrtc();
 
@@ -155,11 +156,10 @@ std::string fileIdentity(const std::string &file) {
 
 void Nvrtc::identify() {
   // The built-in headers are loaded by the first compilation, by this name.
-  std::string builtins =
+  std::string name =
       formatv("libnvrtc-builtins.so.{0}.{1}", info.major, info.minor);
-  std::string first = fileIdentity(info.path);
-  std::string second =
-      fileIdentity(pathOf(dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL)));
+  builtins = pathOf(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
+  std::string first = fileIdentity(info.path), second = fileIdentity(builtins);
   if (!first.empty() && !second.empty())
     info.identity =
         formatv("NVRTC {0}.{1} {2} {3}", info.major, info.minor, first, second);
@@ -332,6 +332,63 @@ llvm::Expected<const NvrtcInfo *> nvrtc() {
   if (!n.error.empty())
     return createStringError(n.error);
   return &n.info;
+}
+
+/// What tells a file from what it was before, and from another.
+static std::string stampOf(StringRef file) {
+  fs::file_status status;
+  if (fs::status(file, status))
+    return formatv("{0} -", file);
+  fs::UniqueID id = status.getUniqueID();
+  return formatv("{0} {1}:{2} {3} {4}", file, id.getDevice(), id.getFile(),
+                 status.getSize(),
+                 status.getLastModificationTime().time_since_epoch().count());
+}
+
+/// First what is found, a line each, then what decides that it is found.
+static std::string nvrtcText(const NvrtcInfo &info, StringRef builtins) {
+  std::string text =
+      formatv("{0}\n{1}\n{2}\n", info.identity, info.path, builtins);
+  for (int arch : info.archs)
+    text += formatv("{0} ", arch);
+  for (StringRef file :
+       {StringRef(info.path), builtins, StringRef("/etc/ld.so.cache")})
+    text += "\n" + stampOf(file);
+  for (const char *name : {"FATHOM_NVRTC", "LD_LIBRARY_PATH", "CUDA_HOME",
+                           "CUDA_PATH", "CONDA_PREFIX", "VIRTUAL_ENV"})
+    if (const char *value = std::getenv(name))
+      text += formatv("\n{0}={1}", name, value);
+  return text;
+}
+
+std::string rememberNvrtc() {
+  const Nvrtc &n = library();
+  bool known = n.error.empty() && !n.info.identity.empty();
+  return known ? nvrtcText(n.info, n.builtins) : "";
+}
+
+std::optional<NvrtcInfo> recallNvrtc(StringRef text) {
+  llvm::SmallVector<StringRef> lines, archs;
+  text.split(lines, '\n', /*MaxSplit=*/4);
+  if (lines.size() < 5)
+    return std::nullopt;
+  NvrtcInfo info;
+  info.identity = lines[0];
+  info.path = lines[1];
+  lines[3].split(archs, ' ', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (StringRef arch : archs)
+    if (arch.getAsInteger(10, info.archs.emplace_back()))
+      return std::nullopt;
+  if (text != nvrtcText(info, lines[2]))
+    return std::nullopt;
+  for (const char *name : kNames)
+    if (void *open = dlopen(name, RTLD_NOW | RTLD_NOLOAD)) {
+      bool same = pathOf(open) == info.path;
+      dlclose(open);
+      if (!same)
+        return std::nullopt;
+    }
+  return info;
 }
 
 llvm::Error compile(Kernel &kernel, const Target &target) {

@@ -12,13 +12,15 @@
 
 #include "llvm/Support/Error.h"
 
+#include <optional>
+
 namespace fathom::cuda {
 
 /// What is in use. Looked for: FATHOM_NVRTC (a file or a directory; then
 /// nowhere else), the loader's places, CUDA_HOME, CUDA_PATH, /usr/local/cuda,
 /// and packages inside CONDA_PREFIX and VIRTUAL_ENV.
 struct NvrtcInfo {
-  int major = 0, minor = 0;
+  int major = 0, minor = 0; ///< 0 in what recallNvrtc() gives
   std::string path;
   /// For a cache's key: version, and the build ids of the library and of its
   /// built-in headers. Empty if they can't be told: then don't cache.
@@ -28,6 +30,13 @@ struct NvrtcInfo {
 
 /// The compiler, or why there is none.
 llvm::Expected<const NvrtcInfo *> nvrtc();
+
+/// How a later process tells that nvrtc() would find the same there, without
+/// opening it: a text for it to keep. Empty if there is nothing to go by.
+std::string rememberNvrtc();
+/// What such a text says. Nothing if it can't be relied on: a file or the
+/// environment differs, or this process has another NVRTC open.
+std::optional<NvrtcInfo> recallNvrtc(llvm::StringRef text);
 
 /// Fills machine code (not for compute_N), PTX and resources from the source.
 /// An error shows the lines it is about.

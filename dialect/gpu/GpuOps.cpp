@@ -234,11 +234,13 @@ void ClaimOp::getEffects(Effects &e) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult AllocOp::verify() {
-  if (getResult().getType().getFlipped())
+  SharedType type = getResult().getType();
+  if (type.getFlipped())
     return emitOpError("expected a buffer that is not flipped");
-  if (auto at = getOffset(); at && (int64_t(*at) < 0 || *at % 16))
-    return emitOpError("expected an offset that is a multiple of 16, got ")
-           << *at;
+  if (auto at = getOffset();
+      at && (int64_t(*at) < 0 || *at % type.getAlignment()))
+    return emitOpError("expected an offset that is a multiple of ")
+           << type.getAlignment() << ", got " << *at;
   return success();
 }
 void AllocOp::getEffects(Effects &e) {

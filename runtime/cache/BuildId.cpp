@@ -1,7 +1,9 @@
 //===- BuildId.cpp - which compiler this is ---------------------------------===//
 
 #include "runtime/cache/BuildId.h"
+#include "runtime/PartTimes.h"
 #include "runtime/cache/BuildId.inc" // kOwnBuildId, made by BuildId.cmake
+#include "runtime/cache/KernelCache.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
@@ -11,6 +13,7 @@
 #include <cstring>
 #include <elf.h>
 #include <link.h>
+#include <mutex>
 
 namespace fathom {
 namespace {
@@ -84,6 +87,29 @@ const std::optional<std::string> &compilerBuildId() {
     return text;
   }();
   return id;
+}
+
+const cuda::NvrtcInfo *knownNvrtc() {
+  static const std::optional<cuda::NvrtcInfo> known = [] {
+    auto text = KernelCache::global().disk().note("nvrtc");
+    return text ? cuda::recallNvrtc(*text) : std::nullopt;
+  }();
+  return known ? &*known : nullptr;
+}
+
+Result<const cuda::NvrtcInfo *> openNvrtc() {
+  PartTimer timer("NVRTC opened");
+  auto nvrtc = cuda::nvrtc();
+  if (!nvrtc)
+    return Status(ErrorCode::unsupported, toString(nvrtc.takeError()));
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    if (knownNvrtc() && knownNvrtc()->identity == (*nvrtc)->identity)
+      return;
+    if (std::string text = cuda::rememberNvrtc(); !text.empty())
+      KernelCache::global().disk().keepNote("nvrtc", text);
+  });
+  return *nvrtc;
 }
 
 } // namespace fathom

@@ -215,6 +215,30 @@ void DiskCache::store(const std::string &key, const Entry &entry) {
   evict();
 }
 
+std::optional<std::string> DiskCache::note(const std::string &name) {
+  if (root.empty())
+    return std::nullopt;
+  std::string path = root + "/note-" + name;
+  auto text = readAll(path);
+  if (!text)
+    return std::nullopt;
+  auto [content, hash] = llvm::StringRef(*text).rsplit('\n');
+  if (hash != llvm::StringRef(hashOf(name + content.str())))
+    return std::nullopt;
+  utimensat(AT_FDCWD, path.c_str(), nullptr, 0); // used just now
+  return content.str();
+}
+
+void DiskCache::keepNote(const std::string &name, const std::string &text) {
+  if (root.empty())
+    return;
+  // One that can't be kept is missed by no one: entries say what is wrong.
+  std::string staging = temporary();
+  if (!writeAll(staging, text + "\n" + hashOf(name + text)) ||
+      rename(staging.c_str(), (root + "/note-" + name).c_str()))
+    unlink(staging.c_str());
+}
+
 void DiskCache::remove(const std::string &key) {
   if (!root.empty())
     discard(root + "/" + key);
@@ -234,17 +258,19 @@ void DiskCache::evict() {
        !ec && it != fs::directory_iterator(); it.increment(ec)) {
     std::error_code gone;
     std::string name = it->path().filename();
-    if (!it->is_directory(gone))
+    bool isNote = llvm::StringRef(name).starts_with("note-"),
+         isLeft = llvm::StringRef(name).starts_with("tmp-");
+    if (!isNote && !isLeft && !it->is_directory(gone))
       continue;
     auto used = fs::last_write_time(it->path(), gone);
     if (gone)
       continue;
-    if (llvm::StringRef(name).starts_with("tmp-")) { // left by one that died
+    if (isLeft) { // left by one that died
       if (now - used > std::chrono::hours(1))
         fs::remove_all(it->path(), gone);
       continue;
     }
-    int64_t bytes = 4096;
+    int64_t bytes = 4096; // what a directory takes, or a note
     for (const char *file : {"object.o", "meta.json"})
       if (auto n = fs::file_size(it->path() / file, gone); !gone)
         bytes += n;
@@ -298,6 +324,11 @@ std::vector<DiskCache::Listed> DiskCache::list() {
 void DiskCache::clear() {
   for (const Listed &entry : list())
     remove(entry.key);
+  std::error_code ec;
+  for (auto it = fs::directory_iterator(root, ec);
+       !ec && it != fs::directory_iterator(); it.increment(ec))
+    if (llvm::StringRef(it->path().filename().native()).starts_with("note-"))
+      unlink(it->path().c_str());
 }
 
 std::pair<int64_t, int64_t> DiskCache::size() {

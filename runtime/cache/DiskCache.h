@@ -6,6 +6,7 @@
 // and one warning.
 //
 //   DIR/v1/KEY/object.o, meta.json    an entry; meta.json holds the object's hash
+//   DIR/v1/note-NAME                  a note; its last line holds a hash
 //   DIR/v1/lock-XX                    locks, by the first byte of the key
 //   DIR/v1/tmp-...                    entries in the making or on their way out
 //
@@ -45,6 +46,10 @@ public:
   std::optional<Entry> load(const std::string &key);
   void store(const std::string &key, const Entry &entry);
   void remove(const std::string &key);
+
+  /// Short texts on what is dear to find out again. What is there is whole.
+  std::optional<std::string> note(const std::string &name);
+  void keepNote(const std::string &name, const std::string &text);
 
   /// Held while a key is compiled, so that other processes wait for it and
   /// then load. Gives up after `seconds`: then both compile.

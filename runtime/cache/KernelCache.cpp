@@ -2,6 +2,8 @@
 
 #include "runtime/cache/KernelCache.h"
 
+#include "runtime/PartTimes.h"
+
 namespace fathom {
 
 CacheKey &CacheKey::add(const std::string &field, const std::string &value) {
@@ -30,7 +32,7 @@ KernelCache &KernelCache::global() {
   return *cache;
 }
 
-KernelCache::Pointer KernelCache::find(const std::string &key) {
+KernelCache::Pointer KernelCache::inMemory(const std::string &key) {
   auto it = entries.find(key);
   if (it == entries.end())
     return nullptr;
@@ -55,7 +57,7 @@ KernelCache::get(const std::string &key,
   std::shared_ptr<std::mutex> mine;
   {
     std::lock_guard lock(mutex);
-    if (Pointer p = find(key))
+    if (Pointer p = inMemory(key))
       return p;
     auto &slot = inProgress[key];
     if (!slot)
@@ -65,11 +67,12 @@ KernelCache::get(const std::string &key,
   std::lock_guard working(*mine);
   {
     std::lock_guard lock(mutex);
-    if (Pointer p = find(key)) // another thread made it meanwhile
+    if (Pointer p = inMemory(key)) // another thread made it meanwhile
       return p;
   }
 
   auto fromDisk = [&]() -> Pointer {
+    PartTimer timer("entry from disk");
     auto entry = onDisk.load(key);
     Pointer p = entry ? load(*entry) : nullptr;
     if (entry && !p)
@@ -79,7 +82,7 @@ KernelCache::get(const std::string &key,
   Pointer result = fromDisk();
   Status failure;
   bool compiled = false;
-  if (!result) {
+  if (!result && compile) {
     DiskCache::Lock lock(onDisk, key);
     result = fromDisk(); // another process made it meanwhile
     if (!result) {
@@ -96,15 +99,50 @@ KernelCache::get(const std::string &key,
 
   std::lock_guard lock(mutex);
   inProgress.erase(key);
-  if (!result)
+  if (!result) {
+    if (!compile)
+      return Pointer();
     return failure;
+  }
   ++(compiled ? counts.compiled : counts.disk);
   keep(key, result);
   return result;
 }
 
+KernelCache::Pointer KernelCache::find(
+    const std::string &alias,
+    const std::function<Pointer(const DiskCache::Entry &)> &load) {
+  std::string key;
+  {
+    std::lock_guard lock(mutex);
+    if (auto it = aliases.find(alias); it != aliases.end())
+      key = it->second;
+  }
+  if (key.empty()) {
+    auto note = onDisk.note(alias);
+    if (!note)
+      return nullptr;
+    key = *note;
+    std::lock_guard lock(mutex);
+    aliases[alias] = key;
+  }
+  return *get(key, nullptr, load);
+}
+
+void KernelCache::setAlias(const std::string &alias, const std::string &key) {
+  {
+    std::lock_guard lock(mutex);
+    if (aliases.size() > 16 * kept) // they are found out again
+      aliases.clear();
+    if (!aliases.emplace(alias, key).second)
+      return;
+  }
+  onDisk.keepNote(alias, key);
+}
+
 void KernelCache::clear() {
   std::unique_lock lock(mutex);
+  aliases.clear();
   recent.clear();
   entries.clear();
   lock.unlock();

@@ -46,10 +46,17 @@ public:
   static KernelCache &global();
 
   /// The instance of `key`: kept, or made by `load` from what `compile` made
-  /// earlier (null: it can't be), or made by `compile`.
+  /// earlier (null: it can't be), or made by `compile`. Without `compile` it
+  /// may be null.
   Result<Pointer>
   get(const std::string &key, const std::function<Result<Compiled>()> &compile,
       const std::function<Pointer(const DiskCache::Entry &)> &load);
+
+  /// The instance of the key that `alias` stands for, if both are known: what
+  /// a key is made of may be dear to find out.
+  Pointer find(const std::string &alias,
+               const std::function<Pointer(const DiskCache::Entry &)> &load);
+  void setAlias(const std::string &alias, const std::string &key);
 
   Stats stats();
   /// Forgets all, in memory and on disk.
@@ -57,7 +64,7 @@ public:
   DiskCache &disk() { return onDisk; }
 
 private:
-  Pointer find(const std::string &key);
+  Pointer inMemory(const std::string &key);
   void keep(const std::string &key, const Pointer &executable);
 
   DiskCache onDisk;
@@ -66,6 +73,7 @@ private:
   std::list<std::pair<std::string, Pointer>> recent; // most recent first
   std::map<std::string, std::list<std::pair<std::string, Pointer>>::iterator>
       entries;
+  std::map<std::string, std::string> aliases; // to keys
   std::map<std::string, std::shared_ptr<std::mutex>> inProgress;
   Stats counts;
 };

@@ -3,6 +3,7 @@
 #include "runtime/cuda/CudaProgram.h"
 
 #include "codegen/cuda/Target.h"
+#include "runtime/PartTimes.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -156,6 +157,7 @@ Result<const CudaProgram::Loaded *> CudaProgram::loadNow(const Driver &driver,
   std::lock_guard<std::mutex> guard(lock);
   if (const Loaded *there = perGpu[gpu.number].load())
     return there;
+  PartTimer timer("kernels to the GPU");
   OutsideCapture outside(driver);
   auto made = std::make_unique<Loaded>();
   made->functions.resize(program_.kernels.size());

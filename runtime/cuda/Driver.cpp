@@ -2,6 +2,8 @@
 
 #include "runtime/cuda/Driver.h"
 
+#include "runtime/PartTimes.h"
+
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -54,6 +56,7 @@ Status Driver::status(Code code, const std::string &what) const {
 }
 
 Status Driver::open() {
+  PartTimer timer("driver opened");
   const char *given = std::getenv("FATHOM_LIBCUDA");
   const char *path = given ? given : "libcuda.so.1";
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -165,9 +168,11 @@ Result<const Gpu *> Driver::gpu(int number) const {
 Result<Context> Driver::context(const Gpu &gpu) const {
   std::lock_guard<std::mutex> guard(lock);
   Context &c = contexts[gpu.number];
-  if (!c)
+  if (!c) {
+    PartTimer timer("driver's context");
     if (Code code = functions.DevicePrimaryCtxRetain(&c, gpu.handle))
       return status(code, fmt::format("cuda:{}", gpu.number));
+  }
   return c;
 }
 

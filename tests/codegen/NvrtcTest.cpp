@@ -175,6 +175,31 @@ TEST_F(Nvrtc, StackFramesAreReported) {
   EXPECT_NE(warnings(k)[0].find("stack frame of 256"), std::string::npos);
 }
 
+TEST(Remembered, HoldsWhileNothingChanges) {
+  auto info = nvrtc();
+  if (!info) {
+    consumeError(info.takeError());
+    GTEST_SKIP() << "no NVRTC";
+  }
+  std::string text = rememberNvrtc();
+  auto known = recallNvrtc(text);
+  ASSERT_TRUE(known) << text;
+  EXPECT_EQ(known->identity, (*info)->identity);
+  EXPECT_EQ(known->archs, (*info)->archs);
+  EXPECT_FALSE(recallNvrtc(""));
+  EXPECT_FALSE(recallNvrtc(text + "\nmore"));
+  // A library that was installed anew, or is looked for elsewhere.
+  std::string other = text;
+  other[text.find('\n', text.find((*info)->path + " ")) - 1] ^= 1;
+  EXPECT_FALSE(recallNvrtc(other));
+  const char *had = getenv("CUDA_HOME");
+  std::string before = had ? had : "";
+  setenv("CUDA_HOME", "/nowhere", 1);
+  EXPECT_FALSE(recallNvrtc(text));
+  had ? setenv("CUDA_HOME", before.c_str(), 1) : unsetenv("CUDA_HOME");
+  EXPECT_TRUE(recallNvrtc(text));
+}
+
 TEST(Warnings, NotesOfTheAssemblerThatCostSpeed) {
   Kernel k = kernelOf("");
   k.resources.notes = {"(C7510) wgmma is serialized", "(C7519) arrive injected",

@@ -22,7 +22,9 @@ import report
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-CACHES = {"fathom": ["FATHOM_CACHE_DIR"], "flex": ["TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"]}
+# CUDA's own holds what NVRTC compiled before: without it a cold compile would not be one.
+CACHES = {"fathom": ["FATHOM_CACHE_DIR", "CUDA_CACHE_PATH"],
+          "flex": ["TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"]}
 START_LIMIT = 180  # seconds until torch is there
 
 

@@ -55,6 +55,38 @@ TEST_F(Cache, KeepsEntriesForTheUserAlone) {
   EXPECT_EQ(c.size().first, 1);
 }
 
+TEST_F(Cache, NotesAreWholeOrNotThere) {
+  DiskCache c(dir, kLarge);
+  EXPECT_FALSE(c.note("a"));
+  c.keepNote("a", "first\nsecond");
+  c.keepNote("b", "");
+  EXPECT_EQ(DiskCache(dir, kLarge).note("a"), "first\nsecond");
+  EXPECT_EQ(c.note("b"), "");
+  c.keepNote("a", "third");
+  EXPECT_EQ(c.note("a"), "third");
+  EXPECT_TRUE(c.list().empty());
+  EXPECT_EQ(count("tmp-"), 0);
+  fs::copy_file(dir / "v1/note-a", dir / "v1/note-c"); // another's
+  EXPECT_FALSE(c.note("c"));
+  std::ofstream(dir / "v1/note-a") << "thi";
+  EXPECT_FALSE(c.note("a"));
+  c.clear();
+  EXPECT_EQ(count("note-"), 0);
+  DiskCache none("", kLarge);
+  none.keepNote("a", "x");
+  EXPECT_FALSE(none.note("a"));
+}
+
+TEST_F(Cache, OldNotesGoWithOldEntries) {
+  DiskCache c(dir, 40000);
+  for (int n = 0; n < 50; ++n)
+    c.keepNote(key(n), "x");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20)); // a file's time
+  c.store(key(1), entry(1));
+  EXPECT_LT(count("note-"), 10);
+  EXPECT_TRUE(c.load(key(1)));
+}
+
 TEST_F(Cache, IsListedAndCleared) {
   DiskCache c(dir, kLarge);
   EXPECT_TRUE(c.list().empty());

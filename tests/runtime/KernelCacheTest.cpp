@@ -165,6 +165,29 @@ TEST_F(Kernels, FailuresAreNotKept) {
   EXPECT_EQ(get(cache, 1), 1);
 }
 
+TEST_F(Kernels, AnAliasFindsWhatItsKeyDoes) {
+  auto load = [](const DiskCache::Entry &entry) {
+    return executable(std::stoll(entry.meta));
+  };
+  const std::string alias = CacheKey().add("text", "1").digest();
+  {
+    KernelCache cache(dir, kLarge);
+    EXPECT_EQ(cache.find(alias, load), nullptr);
+    cache.setAlias(alias, key(1)); // of what is not there yet
+    EXPECT_EQ(cache.find(alias, load), nullptr);
+    get(cache, 1);
+    EXPECT_EQ(cache.find(alias, load)->gradCaptures[0], 1);
+  }
+  KernelCache cache(dir, kLarge); // as the next process has it
+  auto first = cache.find(alias, load);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(cache.find(alias, load), first);
+  EXPECT_EQ(cache.stats().disk, 1);
+  EXPECT_EQ(compiles, 1);
+  cache.clear();
+  EXPECT_EQ(cache.find(alias, load), nullptr);
+}
+
 TEST_F(Kernels, WhatCantBeLoadedIsCompiledAgain) { // CASES B095
   get(*std::make_unique<KernelCache>(dir, kLarge), 1);
   KernelCache cache(dir, kLarge);

@@ -9,6 +9,7 @@
 #include "runtime/Compiler.h"
 #include "runtime/Devices.h"
 #include "runtime/Npy.h"
+#include "runtime/PartTimes.h"
 #include "runtime/Peak.h"
 #include "runtime/Stored.h"
 #include "runtime/cache/KernelCache.h"
@@ -173,6 +174,8 @@ struct Options {
       flag("cache-list", "print the entries of the cache on disk and end");
   cl::opt<bool> cacheClear =
       flag("cache-clear", "remove all entries of the cache and end");
+  cl::opt<bool> timing = flag(
+      "timing", "print where the time from the text to loaded kernels went");
   cl::opt<bool> countTiles =
       flag("count-tiles", "print how many tiles were computed");
 
@@ -306,6 +309,8 @@ public:
         return fail(s);
       if (Status s = fromDevice(); !s)
         return fail(s);
+      if (o.timing)
+        printTiming();
       if (o.countTiles)
         for (auto [id, label] : enumerate(executable->nests))
           if (id < cpu::kNumCounters && cpu::readCounter(id))
@@ -350,6 +355,12 @@ private:
     return 0;
   }
 
+  static void printTiming() {
+    fmt::print("\n{:<20}{:>10}{:>8}\n", "part", "ms", "times");
+    for (const PartTime &p : partTimes())
+      fmt::print("{:<20}{:>10.3f}{:>8}\n", p.part, 1e3 * p.seconds, p.count);
+  }
+
   static void printStats() {
     CacheStats s = cacheStats();
     fmt::print("cache: {} compiled, {} from disk; on disk: {} entries, {} KiB "
@@ -392,6 +403,8 @@ private:
                made->items.size(), 1e3 * seconds, stats.compiled, stats.disk);
     if (o.cacheStats)
       printStats();
+    if (o.timing)
+      printTiming();
     if (!o.emitBundle.empty())
       if (Status s = writeBundle(*made, o.emitBundle); !s)
         return fail(s);

@@ -115,7 +115,7 @@ SharedType gpu::bufferFor(ArrayRef<int64_t> shape, Type element) {
       pitch += 16 / bytes;
   }
   return SharedType::get(element.getContext(), shape, element, pitch,
-                         /*stages=*/1, /*flipped=*/false);
+                         /*stages=*/1, /*flipped=*/false, /*swizzle=*/0);
 }
 
 Value gpu::stripViews(Value v, bool &flipped) {

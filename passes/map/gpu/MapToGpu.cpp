@@ -560,7 +560,9 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   Value cta;
   if (ordered) {
     auto scratch = AllocOp::create(
-        b, SharedType::get(b.getContext(), {1}, b.getI32Type(), 1, 1, false),
+        b,
+        SharedType::get(b.getContext(), {1}, b.getI32Type(), /*pitch=*/1,
+                        /*stages=*/1, /*flipped=*/false, /*swizzle=*/0),
         IntegerAttr());
     cta = ClaimOp::create(b, b.getIndexType(), map.lookup(counter), scratch);
   } else {

@@ -215,12 +215,8 @@ struct GpuPipelineLoadsPass
       OpBuilder b(alloc);
       if (loop->isProperAncestor(alloc))
         b.setInsertionPoint(loop);
-      rings.push_back(AllocOp::create(
-          b, alloc.getLoc(),
-          SharedType::get(b.getContext(), type.getShape(),
-                          type.getElementType(), type.getPitch(), stages,
-                          /*flipped=*/false),
-          IntegerAttr()));
+      rings.push_back(AllocOp::create(b, alloc.getLoc(),
+                                      type.withStages(stages), IntegerAttr()));
     }
 
     // The first iterations' copies, a group each.
