@@ -240,8 +240,8 @@ LogicalResult Printer::group(Block::iterator &it) {
     } else if (isScalarArithmetic(&*it)) {
       if (failed(scalarOp(&*it)))
         return failure();
-    } else if (!isa<arith::ConstantOp, BroadcastOp, IotaOp,
-                    gpu::ThreadOffsetOp, gpu::RegisterOffsetOp>(*it)) {
+    } else if (!isa<arith::ConstantOp, BroadcastOp, IotaOp, gpu::ThreadOffsetOp,
+                    gpu::RegisterOffsetOp>(*it)) {
       break;
     }
   }

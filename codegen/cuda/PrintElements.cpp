@@ -355,8 +355,9 @@ std::string Printer::offset(Operation *op, R r) {
     return type + "(" + (own.empty() ? "0" : own) + ")";
   }
   std::string thread = threadOffset(layout, 0);
-  return thread == "0" ? type + "(0)"
-                       : top(thread + "_offset", type, type + "(" + thread + ")");
+  return thread == "0"
+             ? type + "(0)"
+             : top(thread + "_offset", type, type + "(" + thread + ")");
 }
 
 void Printer::roots(Value v, llvm::StringSet<> &found) {

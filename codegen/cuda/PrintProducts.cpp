@@ -93,9 +93,9 @@ LogicalResult Printer::partialSum(Operation *op) {
   std::string into = declareVariable(sum.getResult());
   unrolled(gpu::layoutOf(sum.getResult()).getNumRegisters(), 1,
            fmt::format("{}[r] = {};", into, literal(tile.getElementType(), 0)));
-  std::string at =
-      into + "[" + bare(slicedNumber(layout, 1 - sum.getDim(), "r")).str() +
-      "]";
+  std::string at = into + "[" +
+                   bare(slicedNumber(layout, 1 - sum.getDim(), "r")).str() +
+                   "]";
   unrolled(layout.getNumRegisters(), 1,
            fmt::format("{0} = {0} + {1};", at, entry(sum.getTile(), "r")));
   return success();

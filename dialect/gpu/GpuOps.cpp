@@ -295,7 +295,8 @@ LogicalResult LoadDiagonalsOp::verify() {
   RankedTensorType t = tileType(getTile());
   SharedType buffer = getBuffer().getType();
   if (t.getRank() != 2 || buffer.getRank() != 1 || buffer.getStages() != 1)
-    return emitOpError("expected a tile of rank 2 and one stage of a line, got ")
+    return emitOpError(
+               "expected a tile of rank 2 and one stage of a line, got ")
            << t << " and " << buffer;
   int64_t diagonals = t.getDimSize(0) + t.getDimSize(1) - 1;
   if (buffer.getShape()[0] < diagonals)

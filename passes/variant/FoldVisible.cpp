@@ -36,7 +36,8 @@ bool collect(Value v, int64_t factor, Sum &sum) {
   APInt n;
   if (matchPattern(v, m_ConstantInt(&n))) {
     int64_t part;
-    return n.isSignedIntN(32) && !llvm::MulOverflow(n.getSExtValue(), factor, part) &&
+    return n.isSignedIntN(32) &&
+           !llvm::MulOverflow(n.getSExtValue(), factor, part) &&
            !llvm::AddOverflow(sum[kOne], part, sum[kOne]);
   }
   if (auto arg = dyn_cast<BlockArgument>(v)) {
@@ -124,8 +125,8 @@ struct FoldVisiblePass
       known = op.getOperand();
     } else if (isFact(minus)) {
       OpBuilder b(op);
-      Value zero = arith::ConstantOp::create(
-          b, op.getLoc(), b.getIntegerAttr(op.getType(), 0));
+      Value zero = arith::ConstantOp::create(b, op.getLoc(),
+                                             b.getIntegerAttr(op.getType(), 0));
       known = arith::SubIOp::create(b, op.getLoc(), zero, op.getOperand());
     } else {
       return;

@@ -52,8 +52,8 @@ public:
     auto reduce = sumIn(op);
     if (!reduce || !reduce.getResult().hasOneUse())
       return false;
-    if (tile && (tile != reduce.getTile().getType() ||
-                 dim != int64_t(reduce.getDim())))
+    if (tile &&
+        (tile != reduce.getTile().getType() || dim != int64_t(reduce.getDim())))
       return false;
     tile = reduce.getTile().getType();
     dim = reduce.getDim();
@@ -134,14 +134,14 @@ struct GpuDeferSums : public fathom::impl::GpuDeferSumsPassBase<GpuDeferSums> {
       return missed(loop, kName, "a line is carried that is no plain sum");
     // Nothing else may read the line before it is whole.
     if (!arg.hasNUses(sum.reads))
-      return missed(loop, kName, "the loop reads the sum of its earlier rounds");
+      return missed(loop, kName,
+                    "the loop reads the sum of its earlier rounds");
     if (floatConstant(loop.getInitArgs()[n]) != 0.0)
       return missed(loop, kName, "the sum does not start at 0");
     ThreadLayoutAttr layout = layoutOf(sum.tile).thinned(sum.dim);
     SmallVector<int64_t> shape(sum.tile.getShape());
     shape[sum.dim] = layout.getSize(sum.dim);
-    auto type =
-        RankedTensorType::get(shape, sum.tile.getElementType(), layout);
+    auto type = RankedTensorType::get(shape, sum.tile.getElementType(), layout);
 
     TileBuilder before(OpBuilder(loop), loop.getLoc());
     loop.getInitArgsMutable()[n].set(before.constant(type, 0));

@@ -97,7 +97,8 @@ struct GpuDropGuards
     if (floatConstant(zero) != 0.0 || floatConstant(other) != 0.0)
       return;
     if (!isMultiple(product, factor))
-      return missed(select, kName, "the product has factors that may be infinite");
+      return missed(select, kName,
+                    "the product has factors that may be infinite");
     select.getResult().replaceAllUsesWith(product);
     passed(select, kName, "a product is 0 where its factor is");
   }

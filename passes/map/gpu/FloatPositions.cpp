@@ -77,7 +77,8 @@ bool collect(Value v, int sign, int64_t dim, Position &p) {
 
 class Floats {
 public:
-  Floats(arith::SIToFPOp op) : b(OpBuilder(op), op.getLoc()), type(tileType(op)) {}
+  Floats(arith::SIToFPOp op)
+      : b(OpBuilder(op), op.getLoc()), type(tileType(op)) {}
 
   /// The integers of `v` as floats, or null.
   Value get(Value v) {
@@ -119,8 +120,7 @@ private:
     else if (p.constant)
       sum = b.add(sum, b.index(p.constant));
     Value base = b.make<arith::SIToFPOp>(
-        type.getElementType(),
-        b.make<arith::IndexCastOp>(b.getI64Type(), sum));
+        type.getElementType(), b.make<arith::IndexCastOp>(b.getI64Type(), sum));
     // The line with the fewest registers takes the base.
     auto counts = p.counts;
     llvm::stable_sort(counts, [&](auto x, auto y) {

@@ -27,9 +27,7 @@ namespace {
 constexpr StringLiteral kName = "fa-gpu-fold-factors";
 
 /// True for factors that may join others without a zero or an infinity.
-bool isModest(double c) {
-  return std::abs(c) > 1e-18 && std::abs(c) < 1e18;
-}
+bool isModest(double c) { return std::abs(c) > 1e-18 && std::abs(c) < 1e18; }
 
 std::optional<double> modestConstant(Value v) {
   auto c = floatConstant(v);

@@ -74,7 +74,8 @@ Along along(Value v) {
     return Along::other;
   }
   Operation *op = v.getDefiningOp();
-  if (!op || tileType(v).getRank() != 2 || !(isElementwise(op) || isa<GatherOp>(op)))
+  if (!op || tileType(v).getRank() != 2 ||
+      !(isElementwise(op) || isa<GatherOp>(op)))
     return Along::other;
   Along result = Along::nothing;
   for (Value o : op->getOperands()) {
@@ -199,7 +200,8 @@ struct GpuStageDiagonals
         if (tileType(v).getRank() != 2)
           return;
         if (along(v) != Along::diagonals)
-          return missed(gather, kName, "its place depends on more than a distance");
+          return missed(gather, kName,
+                        "its place depends on more than a distance");
         // What is made of it alone is made by diagonal too.
         while (v.hasOneUse()) {
           Operation *user = *v.getUsers().begin();
@@ -225,9 +227,9 @@ struct GpuStageDiagonals
     Diagonals d(op, type, kernel.getNumWarps());
     Value line = d.line(v);
     OpBuilder top = OpBuilder::atBlockBegin(&kernel.getBody().front());
-    Value buffer =
-        AllocOp::create(top, op->getLoc(),
-                        bufferFor({d.size}, type.getElementType()), IntegerAttr());
+    Value buffer = AllocOp::create(top, op->getLoc(),
+                                   bufferFor({d.size}, type.getElementType()),
+                                   IntegerAttr());
     d.b.make<StoreSharedOp>(line, buffer);
     Value tile = d.b.make<LoadDiagonalsOp>(type, buffer);
     v.replaceAllUsesWith(tile);
