@@ -125,6 +125,22 @@ TEST(GpuPrefix, FewQueryRowsAndPartsOfTheKeys) {
   }
 }
 
+TEST(GpuPrefix, LoopsThatIdsInMemoryBound) {
+  for (Spec s : standardSpecs()) {
+    if (s.name != "document" && s.name != "documents_packed" &&
+        s.name != "padded")
+      continue;
+    s.dtype = DType::bf16;
+    World w(s);
+    for (const char *dq : {"atomic", "ordered", "two_kernel"}) {
+      PipelineOptions p = gpuOptions(w, "sm_80", 16, 16);
+      p.aligned = true;
+      p.dqPolicy = dq;
+      EXPECT_EQ(problems(w, p), "") << s.name << ", " << dq;
+    }
+  }
+}
+
 /// The text of all kernels of a part.
 std::string printed(const World &w, PipelineOptions p, const char *part) {
   std::string text, error;
