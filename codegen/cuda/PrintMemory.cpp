@@ -254,6 +254,21 @@ static bool hasAtomics(Type element) {
   return element.isF32() || element.isF64() || element.isInteger(32);
 }
 
+/// True for accumulators of tensor cores with an even number of blocks of 8
+/// columns side by side in a thread.
+static bool isMmaPairs(gpu::ThreadLayoutAttr layout) {
+  auto is = [](gpu::ThreadLayoutAttr::Mode m, int64_t size, int64_t dim,
+               int64_t stride) {
+    return m.size == size && m.dim == dim && m.stride == stride;
+  };
+  auto registers = gpu::ThreadLayoutAttr::modes(layout.getRegisters());
+  auto lanes = gpu::ThreadLayoutAttr::modes(layout.getLanes());
+  return registers.size() >= 3 && is(registers[0], 2, 1, 1) &&
+         is(registers[1], 2, 0, 8) && registers[2].dim == 1 &&
+         registers[2].stride == 8 && registers[2].size % 2 == 0 &&
+         is(lanes[0], 4, 1, 2);
+}
+
 LogicalResult Printer::accumulate(Operation *op) {
   auto add = cast<AccumulateOp>(op);
   Value t = add.getTile();
@@ -273,6 +288,26 @@ LogicalResult Printer::accumulate(Operation *op) {
   std::string condition =
       ifText(both(onlyOnce(layout), inside(a, layout, "r")));
   int64_t n = layout.getNumRegisters();
+  // Pairs of accumulators of tensor cores: lanes side by side make fours.
+  int64_t last = tile.getRank() - 1;
+  if (atomic && last == 1 && a.vector == 2 && isMmaPairs(layout) &&
+      kernel.getAlignment(add.getBuffer()) % 16 == 0 &&
+      isMultipleOf(add.getIndices().back(), 4, kernel) &&
+      (a.left[last].empty() ||
+       isMultipleOf(add.getLimits()[last], 4, kernel))) {
+    openUnrolled(n / 4, 1, "i");
+    line("const int r = i / 2 * 8 + i % 2 * 2;");
+    auto is = [&](R r) {
+      std::string text = both(onlyOnce(layout), inside(a, layout, r));
+      return text.empty() ? "true" : text;
+    };
+    line("fa::atomic_add_pairs({}, {}, {}, {}, {}, {}, {});", place,
+         bare(entry(t, "r")).str(), bare(entry(t, "(r + 1)")).str(),
+         bare(entry(t, "(r + 4)")).str(), bare(entry(t, "(r + 5)")).str(),
+         is("r"), is("(r + 4)"));
+    close();
+    return success();
+  }
   if (atomic) {
     std::string values = bare(entry(t, "r")).str();
     for (int64_t i = 1; i < a.vector; ++i)
@@ -380,7 +415,7 @@ LogicalResult Printer::scatterAdd(Operation *op) {
   }
   line("#pragma unroll 1");
   open("for (int turn = 0; turn < {}; ++turn) {{",
-       kernel.getNumWarps() * gpu::kWarp);
+       gpu::warpsOf(op) * gpu::kWarp);
   open("if ({}) {{", both("turn == fa::thread_id()", once));
   openUnrolled(layout.getNumRegisters(), 1, "r");
   std::string at = fresh("place");
@@ -388,7 +423,7 @@ LogicalResult Printer::scatterAdd(Operation *op) {
   line("fa::store_global({0}, fa::load_global({0}) + {1});", at, value);
   close();
   close();
-  line("fa::barrier();");
+  line("{}", barrierText);
   close();
   return success();
 }
@@ -569,7 +604,7 @@ LogicalResult Printer::copyAsync(Operation *op) {
   gpu::SharedType type = copy.getBuffer().getType();
   int64_t bytes = type.getElementBytes(), entries = copy.getVector() / bytes;
   int64_t lines = type.getLines(), across = type.getLineLength() / entries;
-  int64_t threads = kernel.getNumWarps() * gpu::kWarp, chunks = lines * across;
+  int64_t threads = gpu::warpsOf(op) * gpu::kWarp, chunks = lines * across;
   int64_t rank = type.getRank(), first = copy.getIndices().size() - rank;
   Value limit = copy.getLimits().back(), index = copy.getIndices().back();
   auto i = constantOf(index), n = constantOf(limit);
@@ -679,6 +714,55 @@ LogicalResult Printer::copyAsync(Operation *op) {
   return success();
 }
 
+LogicalResult Printer::mbarriers(Operation *op) {
+  auto make = cast<gpu::MbarriersOp>(op);
+  int64_t count = make.getResult().getType().getCount();
+  int64_t place = make.getOffset() ? int64_t(*make.getOffset())
+                                   : places.lookup(make.getResult());
+  std::string name = declare(make.getResult());
+  line("const unsigned {} = {}; // {} barriers", name, place, count);
+  open("if (fa::thread_id() == 0) {{");
+  for (int64_t i = 0; i < count; ++i)
+    line("fa::mbarrier_init({} + {}, {});", name, 8 * i, make.getArrivals());
+  line("fa::mbarrier_init_fence();");
+  close();
+  return success();
+}
+
+std::string Printer::mbarrierPlace(Value barriers, Value index) {
+  if (auto i = constantOf(index))
+    return fmt::format("{} + {}", nameOf(barriers), 8 * *i);
+  return fmt::format("{} + 8 * unsigned({})", nameOf(barriers), scalar(index));
+}
+
+LogicalResult Printer::copyBox(Operation *op) {
+  auto copy = cast<gpu::CopyBoxOp>(op);
+  gpu::SharedType type = copy.getBuffer().getType();
+  ArrayRef<int64_t> box = copy.getMap().getType().getBox();
+  int64_t lines = type.getLines(), length = type.getLineLength();
+  int64_t boxLines = box[box.size() - 2], boxLength = box.back();
+  comment(op);
+  open("{}{{", singleThread ? "" : "if (fa::thread_id() == 0) ");
+  std::string barrier = fresh("barrier");
+  line("const unsigned {} = {};", barrier,
+       mbarrierPlace(copy.getSignals(), copy.getIndex()));
+  line("fa::mbarrier_arrive_expect({}, {});", barrier, type.getStageBytes());
+  for (int64_t col = 0; col < length; col += boxLength)
+    for (int64_t row = 0; row < lines; row += boxLines) {
+      std::string at;
+      for (auto [d, index] : llvm::enumerate(copy.getIndices())) {
+        int64_t left = box.size() - d, add = left == 2 ? row : col;
+        at += fmt::format(", int({}{})", bare(scalar(index)).str(),
+                          left > 2 || !add ? "" : fmt::format(" + {}", add));
+      }
+      line("fa::copy_box({} + {}, {}, {}{});", nameOf(copy.getBuffer()),
+           (col * lines + row * boxLength) * type.getElementBytes(),
+           nameOf(copy.getMap()), barrier, at);
+    }
+  close();
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Order between CTAs
 //===----------------------------------------------------------------------===//
@@ -690,10 +774,10 @@ LogicalResult Printer::claim(Operation *op) {
   line("if (fa::thread_id() == 0)");
   line("  fa::store_shared<int>({}, fa::atomic_inc({}.data));", scratch,
        nameOf(claim.getCounter()));
-  line("fa::barrier();");
+  line("{}", barrierText);
   std::string name = declare(claim.getResult());
   line("const long long {} = fa::load_shared<int>({});", name, scratch);
-  line("fa::barrier(); // {} may be written again", scratch);
+  line("{} // {} may be written again", barrierText, scratch);
   return success();
 }
 
@@ -706,14 +790,14 @@ LogicalResult Printer::waitTurn(Operation *op) {
   line("while (fa::load_acquire(ticket) != int({}))", scalar(wait.getTurn()));
   line("  fa::nanosleep_hint();");
   close();
-  line("fa::barrier();");
+  line("{}", barrierText);
   return success();
 }
 
 LogicalResult Printer::endTurn(Operation *op) {
   auto end = cast<gpu::EndTurnOp>(op);
   comment(op);
-  line("fa::barrier();");
+  line("{}", barrierText);
   open("if (fa::thread_id() == 0) {{");
   line("int *const ticket = {};", pointer(end.getTickets(), end.getIndices()));
   line("fa::thread_fence();");

@@ -22,6 +22,7 @@
 
 #define FA_DEVICE inline
 #define FA_KERNEL(threads, min_blocks) static
+#define FA_IN_PLACE
 
 #include "portable.h"
 
@@ -48,6 +49,14 @@ public:
                     bool valid) = 0;
   virtual void commit() = 0;
   virtual void wait(unsigned pending) = 0;
+
+  /// Barriers in shared memory, and copies that they wait for. `at` has one
+  /// coordinate a dim, the last dim last.
+  virtual void initMbarrier(unsigned offset, int arrivals) = 0;
+  virtual void arriveMbarrier(unsigned offset, unsigned bytes) = 0;
+  virtual void waitMbarrier(unsigned offset, bool parity) = 0;
+  virtual void copyBox(unsigned offset, const void *map, unsigned mbarrier,
+                       const int *at, int rank) = 0;
 
   // For these the lanes of a warp meet.
   virtual void loadMatrix(unsigned *r, unsigned offset, int count,
@@ -253,6 +262,30 @@ void cp_async_wait() {
   machine->wait(pending);
 }
 
+inline void mbarrier_init(unsigned offset, int arrivals) {
+  machine->initMbarrier(offset, arrivals);
+}
+inline void mbarrier_init_fence() {}
+inline void mbarrier_arrive(unsigned offset) {
+  machine->arriveMbarrier(offset, 0);
+}
+inline void mbarrier_arrive_expect(unsigned offset, unsigned bytes) {
+  machine->arriveMbarrier(offset, bytes);
+}
+inline void mbarrier_wait(unsigned offset, bool parity) {
+  machine->waitMbarrier(offset, parity);
+}
+template <class... Index>
+void copy_box(unsigned offset, const TensorMap &map, unsigned mbarrier,
+              Index... at) {
+  int x[] = {int(at)...};
+  machine->copyBox(offset, &map, mbarrier, x, sizeof...(at));
+}
+template <int count>
+void give_registers() {}
+template <int count>
+void take_registers() {}
+
 inline void ldmatrix_x4(unsigned *r, unsigned offset) {
   machine->loadMatrix(r, offset, 4, false);
 }
@@ -353,6 +386,14 @@ inline void atomic_add_v2(float *p, float a, float b) {
 inline void atomic_add_v4(float *p, float a, float b, float c, float d) {
   auto *place = static_cast<float *>(machine->global(p, 16, Access::add));
   place[0] += a, place[1] += b, place[2] += c, place[3] += d;
+}
+inline void atomic_add_pairs(float *p, float a, float b, float c, float d,
+                             bool first, bool second) {
+  bool odd = lane_id() & 1;
+  float x = shuffle_xor(odd ? a : c, 1), y = shuffle_xor(odd ? b : d, 1);
+  if (odd ? second : first)
+    atomic_add_v4(odd ? p + 6 : p, odd ? x : a, odd ? y : b, odd ? c : x,
+                  odd ? d : y);
 }
 inline int atomic_inc(int *p) {
   int *place = static_cast<int *>(machine->global(p, 4, Access::count));
