@@ -100,6 +100,28 @@ def NormalizeVariantPass : Pass<"fa-normalize-variant"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
+def FoldVisiblePass : Pass<"fa-fold-visible"> {
+  let summary = "scores use what the mask tells of visible entries";
+  let description = [{
+    Optional. The absolute value of a sum of positions is that sum where the mask
+    region shows every entry with a negative one hidden, and the negated sum
+    where it hides the positive ones.
+
+    ```mlir
+    // before: mask is %j <= %i
+    %d = arith.subi %i, %j : index
+    %n = arith.index_cast %d : index to i64
+    %a = math.absi %n : i64
+    // after
+    %d = arith.subi %i, %j : index
+    %a = arith.index_cast %d : index to i64
+    ```
+    Requires: `fa-normalize-variant`. The scores of hidden entries change, which
+    nothing reads.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def DifferentiatePass : Pass<"fa-differentiate", "::mlir::ModuleOp"> {
   let summary = "Add the gradient of fa.attention: the joint function (optional)";
   let description = [{
@@ -763,6 +785,28 @@ def GpuStageLinesPass : Pass<"fa-gpu-stage-lines", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
+def GpuStageDiagonalsPass : Pass<"fa-gpu-stage-diagonals", "::mlir::ModuleOp"> {
+  let summary = "what is read by distance is read once per diagonal";
+  let description = [{
+    Optional. A tile that is gathered at places that depend on row less column,
+    and what is computed of it by entry, is the same along its diagonals: it is
+    made as a line with an entry per diagonal, spread over all threads, and goes
+    through shared memory.
+
+    ```mlir
+    // before
+    %d = arith.subi %ii, %jj : tensor<64x64xindex, #l>    // of fa.iota %i, %j
+    %t = fa.gather %table[%h, %d] : ... -> tensor<64x64xf32, #l>
+    // after
+    %n = fa.iota %first : tensor<128xindex, #line>        // %i - %j - 63
+    %u = fa.gather %table[%h, %n] : ... -> tensor<128xf32, #line>
+    fa_gpu.store_shared %u, %buf : tensor<128xf32, #line>, !fa_gpu.shared<128xf32, pitch = 128>
+    %t = fa_gpu.load_diagonals %buf : !fa_gpu.shared<128xf32, pitch = 128> -> tensor<64x64xf32, #l>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::fathom::gpu::FAGpuDialect"];
+}
+
 def GpuBulkCopiesPass : Pass<"fa-gpu-bulk-copies", "::mlir::ModuleOp"> {
   let summary = "one thread has the copy engine fill buffers with boxes";
   let description = [{
@@ -858,6 +902,80 @@ def GpuOrderProductsPass : Pass<"fa-gpu-order-products", "::mlir::ModuleOp"> {
   }];
 }
 
+def GpuFloatPositionsPass : Pass<"fa-gpu-float-positions", "::mlir::ModuleOp"> {
+  let summary = "positions that become floats are counted in floats";
+  let description = [{
+    Optional. A tile of sums of positions is converted as one scalar, what all
+    its entries share, and what threads and registers add to that. Absolute values, minima and
+    maxima of such tiles are taken in floats.
+
+    ```mlir
+    // before
+    %d = arith.subi %ii, %jj          // fa.broadcast of fa.iota %i0 and %j0
+    %i = arith.index_cast %d : tensor<64x64xindex, #l> to tensor<64x64xi64, #l>
+    %a = math.absi %i
+    %f = arith.sitofp %a : tensor<64x64xi64, #l> to tensor<64x64xf32, #l>
+    // after
+    %d0 = arith.subi %i0, %j0 : index
+    %f0 = arith.sitofp %d0            // as i64
+    %r0 = arith.addf %f00, %t         // a line: fa_gpu.thread_offset
+    %r = arith.addf %r0, %o           // fa_gpu.register_offset
+    %s = arith.subf %rr, %ct          // fa.broadcast of %r and of the offsets
+    %d = arith.subf %s, %co           // of a line of columns
+    %f = math.absf %d
+    ```
+    Numerics: exact where the values stay below 2^24 by more than a tile's size
+    (f64: 2^53), so at every distance of two of 16 million tokens. Above, each
+    sum rounds once, as the conversion did: at most 5 roundings instead of 1.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+    "::fathom::gpu::FAGpuDialect"
+  ];
+}
+
+def GpuFoldFactorsPass : Pass<"fa-gpu-fold-factors", "::mlir::ModuleOp"> {
+  let summary = "a product's constants become one, and its divisions by constants";
+  let description = [{
+    Optional, for kernels that round to 16 bits. Where a product of tiles has
+    several constant factors or divisors, they are one factor, or none if they
+    cancel out. A scalar constant that is spread over a tile is a tile's constant,
+    in any kernel.
+
+    ```mlir
+    // before
+    %x = arith.mulf %s, %scale
+    %y = arith.divf %x, %cap
+    // after
+    %y = arith.mulf %s, %scale_over_cap
+    ```
+    Numerics: the constants are joined in f64 and rounded once; the product is
+    within 1 ulp of f32 per factor that went. Factors of less than 1e-18 or more
+    than 1e18 stay.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def GpuApproximateFunctionsPass
+    : Pass<"fa-gpu-approximate-functions", "::mlir::ModuleOp"> {
+  let summary = "tanh by the hardware's instruction";
+  let description = [{
+    Optional, for kernels that round to 16 bits.
+
+    ```mlir
+    // before
+    %t = math.tanh %x : tensor<64x64xf32, #l>
+    // after
+    %t = math.tanh %x fastmath<afn> : tensor<64x64xf32, #l>
+    ```
+    Numerics: a relative error of 2^-11. c tanh(s / c) is at most s, so the
+    error is at most 2^-11 s: what a factor of s moves by when it is rounded to
+    f16 (2^-11), and a quarter of that for bf16 (2^-9). tanh of f32 and f64
+    kernels stays exact.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
 def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
   let summary = "exponentials by the hardware's 2^x, with the scale folded in";
   let description = [{
@@ -883,6 +1001,55 @@ def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
     stays where it is.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def GpuDeferSumsPass : Pass<"fa-gpu-defer-sums", "::mlir::ModuleOp"> {
+  let summary = "lanes that share a line add up their sums after the loop";
+  let description = [{
+    Optional. A line that a loop carries, scales by lines and raises by the sums
+    of a tile's lines is carried as a tile with an entry for each lane that
+    shares a line; the sums over lanes are made after the loop.
+
+    ```mlir
+    // before
+    %l = scf.for ... iter_args(%l0 = %zeros) -> (tensor<64xf32, #row>) {
+      %s = fa.reduce add %p dim 1
+      %a = arith.mulf %l0, %alpha
+      %l1 = arith.addf %a, %s
+      scf.yield %l1
+    }
+    // after
+    %t = scf.for ... iter_args(%t0 = %zeros4) -> (tensor<64x4xf32, #part>) {
+      %s = fa_gpu.partial_sum %p dim 1
+      %a = arith.mulf %t0, %alpha4      // fa.broadcast %alpha
+      %t1 = arith.addf %a, %s
+      scf.yield %t1
+    }
+    %l = fa.reduce add %t dim 1
+    ```
+    Numerics: the same sum in another order.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuDropGuardsPass : Pass<"fa-gpu-drop-guards", "::mlir::ModuleOp"> {
+  let summary = "what is a factor's multiple needs no test for that factor's 0";
+  let description = [{
+    Optional. A product that is set to 0 where one of its factors is 0 is 0 there
+    anyway, if the others are finite: products of matrices less a value per row,
+    constants, hyperbolic tangents, and sums and products of such.
+
+    ```mlir
+    // before
+    %is = arith.cmpf une, %p, %zero
+    %t = arith.mulf %p, %d            // %d: fa_gpu.mma less fa.broadcast
+    %ds = arith.select %is, %t, %zero
+    // after
+    %ds = arith.mulf %p, %d
+    ```
+    Numerics: the same, unless a sum of products of finite numbers is beyond f32.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def GpuPeelMasksPass : Pass<"fa-gpu-peel-masks", "::mlir::ModuleOp"> {

@@ -90,9 +90,10 @@ std::string Printer::hint(Value v) {
       .Cases({"truncf", "extf", "convert"}, "cast")
       .Cases({"index_cast", "trunci", "extsi", "extui"}, "n")
       .Cases({"for", "if"}, "x")
-      .Case("load_shared", "tile")
+      .Cases({"load_shared", "load_diagonals"}, "tile")
       .Case("block_id", "block")
       .Case("claim", "item")
+      .Case("partial_sum", "part")
       .Cases({"mma", "wgmma"}, "acc")
       .Cases({"addi", "addf"}, "sum")
       .Cases({"subi", "subf"}, "diff")
@@ -239,7 +240,8 @@ LogicalResult Printer::group(Block::iterator &it) {
     } else if (isScalarArithmetic(&*it)) {
       if (failed(scalarOp(&*it)))
         return failure();
-    } else if (!isa<arith::ConstantOp, BroadcastOp, IotaOp>(*it)) {
+    } else if (!isa<arith::ConstantOp, BroadcastOp, IotaOp, gpu::ThreadOffsetOp,
+                    gpu::RegisterOffsetOp>(*it)) {
       break;
     }
   }
@@ -456,7 +458,8 @@ LogicalResult Printer::next(Block::iterator &it) {
 LogicalResult Printer::print(Operation *op) {
   if (isScalarArithmetic(op))
     return scalarOp(op);
-  if (isa<arith::ConstantOp, IotaOp, BroadcastOp, TransposeOp>(op))
+  if (isa<arith::ConstantOp, IotaOp, BroadcastOp, TransposeOp,
+          gpu::ThreadOffsetOp, gpu::RegisterOffsetOp>(op))
     return success();
   if (isa<arith::ArithDialect, math::MathDialect>(op->getDialect()))
     return halfOp(op);
@@ -478,6 +481,7 @@ LogicalResult Printer::print(Operation *op) {
       .Case<GatherOp>([&](auto o) { return gather(o); })
       .Case<ScatterAddOp>([&](auto o) { return scatterAdd(o); })
       .Case<ReduceOp>([&](auto o) { return reduce(o); })
+      .Case<gpu::PartialSumOp>([&](auto o) { return partialSum(o); })
       .Case<TickOp>([&](auto) { return success(); }) // nothing counts here
       .Case<memref::DimOp>([&](memref::DimOp o) -> LogicalResult {
         auto index = o.getConstantIndex();
@@ -506,6 +510,7 @@ LogicalResult Printer::print(Operation *op) {
       })
       .Case<gpu::StoreSharedOp>([&](auto o) { return storeShared(o); })
       .Case<gpu::LoadSharedOp>([&](auto o) { return loadShared(o); })
+      .Case<gpu::LoadDiagonalsOp>([&](auto o) { return loadDiagonals(o); })
       .Case<gpu::ConvertOp>([&](gpu::ConvertOp o) -> LogicalResult {
         if (o.getTile().getType() != o.getType())
           return fail(o, "expected the tile's own layout, since "

@@ -195,7 +195,8 @@ bool Printer::isInline(Value v) {
     return it->second >= 0;
   int cost = -1;
   Operation *op = v.getDefiningOp();
-  if (isa_and_nonnull<arith::ConstantOp, IotaOp, BroadcastOp>(op)) {
+  if (isa_and_nonnull<arith::ConstantOp, IotaOp, BroadcastOp,
+                      gpu::ThreadOffsetOp, gpu::RegisterOffsetOp>(op)) {
     cost = 0;
   } else if (auto transpose = dyn_cast_or_null<TransposeOp>(op)) {
     cost = 0;
@@ -243,6 +244,8 @@ std::string Printer::entry(Value v, R r) {
       start = fmt::format("{}LL", *constantOf(iota.getStart()));
     return fmt::format("({} + {})", start, coordinate(layout, 0, r));
   }
+  if (isa<gpu::ThreadOffsetOp, gpu::RegisterOffsetOp>(op))
+    return offset(op, r);
   if (auto transpose = dyn_cast<TransposeOp>(op))
     return entry(transpose.getTile(), r);
   if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
@@ -342,6 +345,19 @@ std::string Printer::comparison32(Operation *op, R r) {
   return comparison(cmp.getPredicate(), "", a->own.empty() ? "0" : a->own,
                     (b->own.empty() ? "" : b->own + " + ") + "fa::saturate(" +
                         minus(b->shared, a->shared) + ")");
+}
+
+std::string Printer::offset(Operation *op, R r) {
+  Layout layout = gpu::layoutOf(op->getResult(0));
+  std::string type = cType(elementOf(op->getResult(0)));
+  if (isa<gpu::RegisterOffsetOp>(op)) {
+    std::string own = registerOffset(layout, 0, r);
+    return type + "(" + (own.empty() ? "0" : own) + ")";
+  }
+  std::string thread = threadOffset(layout, 0);
+  return thread == "0"
+             ? type + "(0)"
+             : top(thread + "_offset", type, type + "(" + thread + ")");
 }
 
 void Printer::roots(Value v, llvm::StringSet<> &found) {

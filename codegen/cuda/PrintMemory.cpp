@@ -599,6 +599,28 @@ LogicalResult Printer::loadShared(Operation *op) {
   return success();
 }
 
+LogicalResult Printer::loadDiagonals(Operation *op) {
+  auto load = cast<gpu::LoadDiagonalsOp>(op);
+  gpu::SharedType type = load.getBuffer().getType();
+  RankedTensorType tile = tileType(load.getTile());
+  Layout layout = gpu::layoutOf(load.getTile());
+  comment(op);
+  std::string at = fresh("at"), t = declareVariable(load.getTile());
+  int64_t bytes = type.getElementBytes(), last = tile.getDimSize(1) - 1;
+  line("const unsigned {} = {} + unsigned({} - ({}) + {}) * {};", at,
+       nameOf(load.getBuffer()), threadOffset(layout, 0),
+       threadOffset(layout, 1), last, bytes);
+  auto own = [&](int64_t dim) {
+    std::string text = registerOffset(layout, dim, "r");
+    return text.empty() ? "0" : text;
+  };
+  unrolled(layout.getNumRegisters(), 1,
+           fmt::format("{}[r] = fa::load_shared<{}>({} + ({} - ({})) * {});", t,
+                       cType(type.getElementType()), at, own(0), own(1),
+                       bytes));
+  return success();
+}
+
 LogicalResult Printer::copyAsync(Operation *op) {
   auto copy = cast<gpu::CopyAsyncOp>(op);
   gpu::SharedType type = copy.getBuffer().getType();

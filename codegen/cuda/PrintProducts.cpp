@@ -87,6 +87,22 @@ LogicalResult Printer::reduce(Operation *op) {
   return success();
 }
 
+LogicalResult Printer::partialSum(Operation *op) {
+  auto sum = cast<gpu::PartialSumOp>(op);
+  RankedTensorType tile = sum.getTile().getType();
+  Layout layout = gpu::layoutOf(tile);
+  comment(op);
+  std::string into = declareVariable(sum.getResult());
+  unrolled(gpu::layoutOf(sum.getResult()).getNumRegisters(), 1,
+           fmt::format("{}[r] = {};", into, literal(tile.getElementType(), 0)));
+  std::string at = into + "[" +
+                   bare(slicedNumber(layout, 1 - sum.getDim(), "r")).str() +
+                   "]";
+  unrolled(layout.getNumRegisters(), 1,
+           fmt::format("{0} = {0} + {1};", at, entry(sum.getTile(), "r")));
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Products
 //===----------------------------------------------------------------------===//

@@ -108,6 +108,8 @@ private:
   std::optional<Sum> sumOf(Value tile, R r);
   /// A comparison of two of these in 32 bits; empty if it is not one.
   std::string comparison32(Op *op, R r);
+  /// Entry r of a line of offsets in floats; empty for other tiles.
+  std::string offset(Op *op, R r);
   /// True if no array holds this tile: its entries are expressions.
   bool isInline(Value tile);
   /// Names that an expression for `v` reads.
@@ -177,6 +179,7 @@ private:
   Result copyBox(Op *op);
   Result storeShared(Op *op);
   Result loadShared(Op *op);
+  Result loadDiagonals(Op *op);
   Result claim(Op *op);
   Result waitTurn(Op *op);
   Result endTurn(Op *op);
@@ -191,6 +194,7 @@ private:
 
   // PrintProducts.cpp
   Result reduce(Op *op);
+  Result partialSum(Op *op);
   Result mma(Op *op);
   Result wgmma(Op *op);
   Result wgmmaWait(Op *op);

@@ -127,6 +127,15 @@ int64_t ThreadLayoutAttr::getVectorSize(int64_t dim) const {
   return n;
 }
 
+int64_t ThreadLayoutAttr::getSize(int64_t dim) const {
+  int64_t n = 1;
+  for (ArrayRef<int64_t> flat : {getRegisters(), getLanes(), getWarps()})
+    for (Mode m : modes(flat))
+      if (m.dim == dim)
+        n *= m.size;
+  return n;
+}
+
 bool ThreadLayoutAttr::isReplicated() const {
   for (ArrayRef<int64_t> flat : {getLanes(), getWarps()})
     for (Mode m : modes(flat))
@@ -159,6 +168,31 @@ ThreadLayoutAttr ThreadLayoutAttr::sliced(int64_t dim) const {
   };
   return get(getContext(), drop(getRegisters(), false), drop(getLanes(), true),
              drop(getWarps(), true));
+}
+
+ThreadLayoutAttr ThreadLayoutAttr::thinned(int64_t dim) const {
+  SmallVector<int64_t> registers, lanes, warps;
+  for (Mode m : modes(getRegisters()))
+    if (m.dim != dim)
+      add(registers, m.size, m.dim, m.stride);
+  // What is left along `dim` is numbered anew, in the order of the strides.
+  SmallVector<Mode> left;
+  for (ArrayRef<int64_t> flat : {getLanes(), getWarps()})
+    for (Mode m : modes(flat))
+      if (m.dim == dim)
+        left.push_back(m);
+  auto strideOf = [&](Mode m) {
+    int64_t stride = 1;
+    for (Mode other : left)
+      if (other.stride < m.stride)
+        stride *= other.size;
+    return m.dim == dim ? stride : m.stride;
+  };
+  for (Mode m : modes(getLanes()))
+    add(lanes, m.size, m.dim, strideOf(m));
+  for (Mode m : modes(getWarps()))
+    add(warps, m.size, m.dim, strideOf(m));
+  return get(getContext(), registers, lanes, warps);
 }
 
 ThreadLayoutAttr ThreadLayoutAttr::getMma(MLIRContext *ctx, int64_t rows,

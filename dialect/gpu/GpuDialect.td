@@ -78,6 +78,8 @@ def FAGpu_LayoutAttr : AttrDef<FAGpu_Dialect, "ThreadLayout",
     int64_t getVectorSize(int64_t dim) const;
     /// The coordinate of register 0 of a thread.
     int64_t getThreadOffset(int64_t thread, int64_t dim) const;
+    /// How many entries there are along `dim`.
+    int64_t getSize(int64_t dim) const;
     /// True if several threads hold the same entries.
     bool isReplicated() const;
 
@@ -86,6 +88,10 @@ def FAGpu_LayoutAttr : AttrDef<FAGpu_Dialect, "ThreadLayout",
     /// The layout of the rank 1 tile that is left without `dim`: each entry is
     /// held by all threads that held one of its line.
     ThreadLayoutAttr sliced(int64_t dim) const;
+
+    /// The layout of the rank 2 tile that keeps one entry of each thread's
+    /// along `dim`: its size there is the number of lanes that share a line.
+    ThreadLayoutAttr thinned(int64_t dim) const;
 
     /// The accumulator of m16n8 products for a tile of `rows` x `cols`
     /// (multiples of 16 and 8): `warpsM` warps along the rows, `warpsN` along

@@ -408,6 +408,27 @@ void LoadSharedOp::getEffects(Effects &e) {
   e.emplace_back(MemoryEffects::Read::get(), &getBufferMutable());
 }
 
+LogicalResult LoadDiagonalsOp::verify() {
+  RankedTensorType t = tileType(getTile());
+  SharedType buffer = getBuffer().getType();
+  if (t.getRank() != 2 || buffer.getRank() != 1 || buffer.getStages() != 1)
+    return emitOpError(
+               "expected a tile of rank 2 and one stage of a line, got ")
+           << t << " and " << buffer;
+  int64_t diagonals = t.getDimSize(0) + t.getDimSize(1) - 1;
+  if (buffer.getShape()[0] < diagonals)
+    return emitOpError("expected a buffer of at least ")
+           << diagonals << " entries, one per diagonal, got " << buffer;
+  if (t.getElementType() != buffer.getElementType() ||
+      !t.getElementType().isIntOrFloat() || t.getElementTypeBitWidth() < 32)
+    return emitOpError("expected entries of one type of 32 or 64 bits, got ")
+           << t.getElementType() << " and " << buffer.getElementType();
+  return success();
+}
+void LoadDiagonalsOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Read::get(), &getBufferMutable());
+}
+
 LogicalResult ConvertOp::verify() {
   RankedTensorType a = tileType(getTile()), r = tileType(getResult());
   if (a.getShape() != r.getShape() || a.getElementType() != r.getElementType())
@@ -418,6 +439,36 @@ LogicalResult ConvertOp::verify() {
 OpFoldResult ConvertOp::fold(FoldAdaptor) {
   return getTile().getType() == getType() ? OpFoldResult(getTile())
                                           : OpFoldResult();
+}
+
+static LogicalResult verifyFloatLine(Operation *op) {
+  RankedTensorType t = tileType(op->getResult(0));
+  if (t.getRank() != 1 || !isa<Float32Type, Float64Type>(t.getElementType()))
+    return op->emitOpError("expected a line of f32 or f64, got ") << t;
+  return success();
+}
+LogicalResult ThreadOffsetOp::verify() { return verifyFloatLine(*this); }
+LogicalResult RegisterOffsetOp::verify() { return verifyFloatLine(*this); }
+
+LogicalResult PartialSumOp::verify() {
+  RankedTensorType t = tileType(getTile()), r = tileType(getResult());
+  int64_t dim = getDim();
+  if (t.getRank() != 2 || dim < 0 || dim > 1)
+    return emitOpError("expected a tile of rank 2 and a dim of it, got ")
+           << t << " and dim " << dim;
+  if (!isa<Float32Type, Float64Type>(t.getElementType()) ||
+      r.getElementType() != t.getElementType())
+    return emitOpError("expected tiles of f32 or f64, got ")
+           << t.getElementType() << " and " << r.getElementType();
+  ThreadLayoutAttr layout = layoutOf(getTile()).thinned(dim);
+  SmallVector<int64_t> shape(t.getShape());
+  shape[dim] = layout.getSize(dim);
+  if (layoutOf(getResult()) != layout || r.getShape() != ArrayRef(shape))
+    return emitOpError("expected one entry per lane that shares a line, ")
+           << withLayout(RankedTensorType::get(shape, t.getElementType()),
+                         layout)
+           << ", got " << r;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

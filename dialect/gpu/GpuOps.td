@@ -247,6 +247,22 @@ def FAGpu_LoadSharedOp : FAGpu_Op<"load_shared", [
   let hasVerifier = 1;
 }
 
+def FAGpu_LoadDiagonalsOp : FAGpu_Op<"load_diagonals", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "reads a tile whose diagonals lie one after the other in a buffer";
+  let description = [{
+    Entry (i, j) of a tile with n columns is the buffer's number i - j + n - 1.
+
+    ```mlir
+    %t = fa_gpu.load_diagonals %buf : !fa_gpu.shared<128xf32, pitch = 128> -> tensor<64x64xf32, #l>
+    ```
+  }];
+  let arguments = (ins FAGpu_SharedType:$buffer);
+  let results = (outs FAGpu_Tile:$tile);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($tile)";
+  let hasVerifier = 1;
+}
+
 def FAGpu_ConvertOp : FAGpu_Op<"convert", [Pure]> {
   let summary = "the same tile, held by other threads";
   let description = [{
@@ -261,6 +277,51 @@ def FAGpu_ConvertOp : FAGpu_Op<"convert", [Pure]> {
   let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
+}
+
+class FAGpu_OffsetOp<string mnemonic> : FAGpu_Op<mnemonic, [Pure]> {
+  let results = (outs FAGpu_Tile:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def FAGpu_ThreadOffsetOp : FAGpu_OffsetOp<"thread_offset"> {
+  let summary = "where a thread's entries start, as a float";
+  let description = [{
+    With `fa_gpu.register_offset` the number of each entry of a line, from 0.
+
+    ```mlir
+    %n = fa_gpu.thread_offset : tensor<64xf32, #l>
+    ```
+  }];
+}
+
+def FAGpu_RegisterOffsetOp : FAGpu_OffsetOp<"register_offset"> {
+  let summary = "how far an entry is from the first of its thread, as a float";
+  let description = [{
+    The same in all threads: a constant of the register.
+
+    ```mlir
+    %n = fa_gpu.register_offset : tensor<64xf32, #l>
+    ```
+  }];
+}
+
+def FAGpu_PartialSumOp : FAGpu_Op<"partial_sum", [Pure]> {
+  let summary = "the sums of what each thread holds of a line";
+  let description = [{
+    Along `dim` a column is left for each of the lanes that share a line; a
+    `fa.reduce add` of the result gives the sums of the lines. No thread waits
+    for another.
+
+    ```mlir
+    %p = fa_gpu.partial_sum %t dim 1 : tensor<64x64xf32, #acc> -> tensor<64x4xf32, #part>
+    ```
+  }];
+  let arguments = (ins FAGpu_Tile:$tile, I64Attr:$dim);
+  let results = (outs FAGpu_Tile:$result);
+  let assemblyFormat = "$tile `dim` $dim attr-dict `:` type($tile) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

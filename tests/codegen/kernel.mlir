@@ -1,7 +1,7 @@
 // A kernel with every op of fa_gpu, as CUDA.
 // RUN: fa-opt %root/tests/dialect/gpu.mlir --emit=cuda --target=sm_80 | FileCheck %s
 
-// CHECK: // scores (128 threads, 27680 bytes of shared memory)
+// CHECK: // scores (128 threads, 28192 bytes of shared memory)
 // CHECK: #ifdef FATHOM_EMULATION
 // CHECK: FA_KERNEL(128, 2)
 // CHECK-NEXT: void scores(fa::Buffer<fa::bf16, 2> arg0, fa::Buffer<fa::bf16, 2> arg1, fa::Buffer<float, 1> arg2, fa::Buffer<int, 1> arg3, long long arg4) {

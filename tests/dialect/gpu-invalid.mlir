@@ -731,3 +731,65 @@ fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
   }
   fa_gpu.return
 }
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
+  // expected-error@+1 {{expected a line of f32 or f64, got}}
+  %c = fa_gpu.thread_offset : tensor<64x64xf32, #acc>
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
+  %z = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  // expected-error@+1 {{expected a tile of rank 2 and a dim of it, got}}
+  %p = fa_gpu.partial_sum %z dim 2 : tensor<64x64xf32, #acc> -> tensor<64x64xf32, #acc>
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
+  %z = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  // expected-error@+1 {{expected one entry per lane that shares a line}}
+  %p = fa_gpu.partial_sum %z dim 1 : tensor<64x64xf32, #acc> -> tensor<64x64xf32, #acc>
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
+  %z = arith.constant dense<0> : tensor<64x64xi32, #acc>
+  // expected-error@+1 {{expected tiles of f32 or f64, got 'i32' and 'i32'}}
+  %p = fa_gpu.partial_sum %z dim 1 : tensor<64x64xi32, #acc> -> tensor<64x64xi32, #acc>
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
+  %s = fa_gpu.alloc : !fa_gpu.shared<64x64xf32, pitch = 68>
+  // expected-error@+1 {{expected a tile of rank 2 and one stage of a line, got}}
+  %t = fa_gpu.load_diagonals %s : !fa_gpu.shared<64x64xf32, pitch = 68> -> tensor<64x64xf32, #acc>
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
+  %s = fa_gpu.alloc : !fa_gpu.shared<126xf32, pitch = 126>
+  // expected-error@+1 {{expected a buffer of at least 127 entries, one per diagonal}}
+  %t = fa_gpu.load_diagonals %s : !fa_gpu.shared<126xf32, pitch = 126> -> tensor<64x64xf32, #acc>
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
+  %s = fa_gpu.alloc : !fa_gpu.shared<127xf16, pitch = 127>
+  // expected-error@+1 {{expected entries of one type of 32 or 64 bits, got 'f16' and 'f16'}}
+  %t = fa_gpu.load_diagonals %s : !fa_gpu.shared<127xf16, pitch = 127> -> tensor<64x64xf16, #acc>
+}

@@ -3,6 +3,7 @@
 
 #acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
 #row = #fa_gpu.layout<registers = [2:0:8], lanes = [4:r, 8:0:1], warps = [4:0:16]>
+#part = #fa_gpu.layout<registers = [2:0:8], lanes = [4:1:1, 8:0:1], warps = [4:0:16]>
 
 // CHECK: #layout = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
 
@@ -35,6 +36,15 @@ fa_gpu.kernel @scores(%q: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %k: mem
   fa_gpu.barrier
   %back = fa_gpu.load_shared %qs : !fa_gpu.shared<64x64xbf16, pitch = 72> -> tensor<64x64xbf16, #acc>
   %max = fa.reduce max %o dim 1 : tensor<64x64xf32, #acc> -> tensor<64xf32, #row>
+  %line = fa_gpu.alloc : !fa_gpu.shared<128xf32, pitch = 128>
+  // CHECK: fa_gpu.load_diagonals %{{.*}} : <128xf32, pitch = 128> -> tensor<64x64xf32, #layout>
+  %diagonals = fa_gpu.load_diagonals %line : !fa_gpu.shared<128xf32, pitch = 128> -> tensor<64x64xf32, #acc>
+  // CHECK: fa_gpu.thread_offset : tensor<64xf32, #{{.*}}>
+  %thread = fa_gpu.thread_offset : tensor<64xf32, #row>
+  // CHECK: fa_gpu.register_offset : tensor<64xf32, #{{.*}}>
+  %register = fa_gpu.register_offset : tensor<64xf32, #row>
+  // CHECK: fa_gpu.partial_sum %{{.*}} dim 1 : tensor<64x64xf32, #layout> -> tensor<64x4xf32, #{{.*}}>
+  %part = fa_gpu.partial_sum %o dim 1 : tensor<64x64xf32, #acc> -> tensor<64x4xf32, #part>
   %u = fa_gpu.convert %max : tensor<64xf32, #row> -> tensor<64xf32, #row>
   fa_gpu.wait_turn %c0 at %tickets[%b] : memref<?xi32>
   fa.store %u, %m[%i] below(%n) : tensor<64xf32, #row>, memref<?xf32>

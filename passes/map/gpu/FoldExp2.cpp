@@ -141,13 +141,6 @@ struct GpuFoldExp2 : public fathom::impl::GpuFoldExp2PassBase<GpuFoldExp2> {
   }
 
   void run(KernelOp kernel) {
-    bool rounded = kernel
-                       .walk([](Operation *op) {
-                         return isa<arith::TruncFOp>(op)
-                                    ? WalkResult::interrupt()
-                                    : WalkResult::advance();
-                       })
-                       .wasInterrupted();
     SmallVector<math::ExpOp> exps;
     kernel.walk([&](math::ExpOp op) {
       if (getElementTypeOrSelf(op.getType()).isF32() && isTile(op))
@@ -155,7 +148,7 @@ struct GpuFoldExp2 : public fathom::impl::GpuFoldExp2PassBase<GpuFoldExp2> {
     });
     if (exps.empty())
       return;
-    if (!rounded)
+    if (!roundsTo16Bits(kernel))
       return missed(kernel, kName,
                     "nothing here is rounded to 16 bits: exp stays exact");
     bool changed = true;

@@ -18,6 +18,17 @@ bool gpu::isElementwise(Operation *op) {
          (op->hasTrait<OpTrait::Elementwise>() || isa<arith::SelectOp>(op));
 }
 
+bool gpu::roundsTo16Bits(KernelOp kernel) {
+  return kernel
+      .walk([](Operation *op) {
+        return isa<arith::TruncFOp>(op) && isTile(op->getResult(0)) &&
+                       tileType(op->getResult(0)).getElementTypeBitWidth() == 16
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 ThreadLayoutAttr gpu::standardLayout(MLIRContext *ctx, ArrayRef<int64_t> shape,
                                      int64_t numWarps) {
   int64_t along = std::gcd(numWarps, shape[0] / 16);

@@ -17,6 +17,10 @@ inline bool isTile(mlir::Value v) {
 /// True for ops that map entry by entry on tiles: arith and math.
 bool isElementwise(mlir::Operation *op);
 
+/// True if `kernel` rounds tiles to bf16 or f16: it computes with what came of
+/// 16-bit numbers, and f32 is more than they tell.
+bool roundsTo16Bits(KernelOp kernel);
+
 /// The layouts that `fa-map-to-gpu` gives tiles in a kernel of `numWarps`
 /// warps. Rank 2: accumulators of products, as many warps along the rows as
 /// fit. Rank 1: one entry per row of such a tile.
