@@ -141,6 +141,22 @@ TEST(GpuPrefix, FewQueryRowsAndPartsOfTheKeys) {
   }
 }
 
+TEST(GpuPrefix, LoopsThatIdsInMemoryBound) {
+  for (Spec s : standardSpecs()) {
+    if (s.name != "document" && s.name != "documents_packed" &&
+        s.name != "padded")
+      continue;
+    s.dtype = DType::bf16;
+    World w(s);
+    for (const char *dq : {"atomic", "ordered", "two_kernel"}) {
+      PipelineOptions p = gpuOptions(w, "sm_80", 16, 16);
+      p.aligned = true;
+      p.dqPolicy = dq;
+      EXPECT_EQ(problems(w, p), "") << s.name << ", " << dq;
+    }
+  }
+}
+
 TEST(GpuPrefix, QueryHeadsOfAKVHeadAreOneTile) {
   struct Case {
     const char *variant;
@@ -171,14 +187,17 @@ TEST(GpuPrefix, QueryHeadsOfAKVHeadAreOneTile) {
     }
     s.d = s.dv = c.d;
     World w(s);
-    PipelineOptions p = gpuOptions(w, "sm_80", 0, 0);
-    p.backward = p.lseGrad = false;
-    p.aligned = true;
-    p.seqlenQHint = 1;
-    p.kvSplits = c.splits;
-    p.deterministic = c.deterministic;
-    EXPECT_EQ(problems(w, p), "")
-        << c.variant << ", " << c.heads << " heads, " << c.splits << " parts";
+    for (const char *target : {"sm_80", "sm_90a"}) {
+      PipelineOptions p = gpuOptions(w, target, 0, 0);
+      p.backward = p.lseGrad = false;
+      p.aligned = true;
+      p.seqlenQHint = 1;
+      p.kvSplits = c.splits;
+      p.deterministic = c.deterministic;
+      EXPECT_EQ(problems(w, p), "")
+          << c.variant << ", " << c.heads << " heads, " << c.splits
+          << " parts, " << target;
+    }
   }
 }
 
@@ -201,12 +220,16 @@ TEST(GpuPrefix, QueryHeadsOfAKVHeadInParts) {
     s.kvHeads = c.kvHeads;
     s.sq = s.sk = 70;
     World w(s);
-    PipelineOptions p = gpuOptions(w);
-    p.aligned = true;
-    p.groupSplits = c.splits;
-    p.dqPolicy = c.dq;
-    p.deterministic = c.deterministic;
-    EXPECT_EQ(problems(w, p), "") << c.variant << ", " << c.dq;
+    for (int64_t block : {32, 64}) {
+      PipelineOptions p =
+          gpuOptions(w, block == 32 ? "sm_80" : "sm_90a", block, block);
+      p.aligned = true;
+      p.groupSplits = c.splits;
+      p.dqPolicy = c.dq;
+      p.deterministic = c.deterministic;
+      EXPECT_EQ(problems(w, p), "")
+          << c.variant << ", " << c.dq << ", " << p.target;
+    }
   }
 }
 
