@@ -34,8 +34,9 @@ Result<Device> parseDevice(const std::string &text) {
 // What there is
 //===----------------------------------------------------------------------===//
 
-/// The best target for a GPU: its own, else an older one whose machine code it
-/// runs, else PTX. Empty: it is too old.
+/// The best target for a GPU: its own, for exactly that GPU where kernels have
+/// use for it, else an older one whose machine code it runs, else PTX. Empty: it
+/// is too old.
 static std::string targetFor(int arch) {
   const cuda::NvrtcInfo *nvrtc = knownNvrtc();
   if (!nvrtc)
@@ -44,6 +45,8 @@ static std::string targetFor(int arch) {
   auto compiles = [&](int a) { // without it, no matter what it can
     return !nvrtc || llvm::is_contained(nvrtc->archs, a);
   };
+  if (arch == 90 && compiles(arch))
+    return "sm_90a";
   for (bool machine : {true, false})
     for (int a = arch; a >= 80; --a) {
       cuda::Target t;
