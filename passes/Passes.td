@@ -798,6 +798,29 @@ def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
 }
 
 def GpuPeelMasksPass : Pass<"fa-gpu-peel-masks", "::mlir::ModuleOp"> {
+  let summary = "loops without a test for the rounds that need no mask";
+  let description = [{
+    Optional. A loop with tiles that depend on a test, linear in the loop's
+    variable, becomes up to three: before the test holds, while it holds, and
+    after; none of them asks. Where it holds, limits that it shows to lie past a
+    tile become the tile's end.
+
+    ```mlir
+    // before
+    %r = scf.for %j = %lb to %ub step %c64 iter_args(%acc = %init) {
+      %all = arith.cmpi sgt, %n, %last : index      // %last = %j + 63
+      %x = scf.if %all { scf.yield %s } else { ... scf.yield %masked }
+      ...
+    }
+    // after
+    %a = scf.for %j = %lb to %stop step %c64 iter_args(%acc = %init) { ... %s ... }
+    %r = scf.for %j = %rest to %ub step %c64 iter_args(%acc = %a) { ... %masked ... }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def GpuForkRoundsPass : Pass<"fa-gpu-fork-rounds", "::mlir::ModuleOp"> {
   let summary = "rounds that need no mask go another way to their end";
   let description = [{
     Optional. Where tiles in a loop with products depend on a test, the round is
@@ -921,6 +944,68 @@ def GpuWarpgroupProductsPass : Pass<"fa-gpu-warpgroup-products", "::mlir::Module
     ```
   }];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuOverlapProductsPass : Pass<"fa-gpu-overlap-products", "::mlir::ModuleOp"> {
+  let summary = "other work while products of four warps are under way";
+  let description = [{
+    Optional. A `fa_gpu.wgmma` starts right behind another, the first one whose
+    result and successors it does not need. The wait for it stands before the first op that
+    needs the result, or that may write the factors or let others do it, at the
+    latest at the end of the block; it counts the products started meanwhile.
+    Nothing moves where the tiles that live would need too many registers.
+
+    ```mlir
+    // before
+    %t = fa_gpu.wgmma %k, %qt, %zero : ...
+    %s = fa_gpu.wgmma_wait 0 %t : ...
+    %p = math.exp2 %s : ...
+    %u = fa_gpu.wgmma %v, %dot, %zero : ...
+    %dp = fa_gpu.wgmma_wait 0 %u : ...
+    // after
+    %t = fa_gpu.wgmma %k, %qt, %zero : ...
+    %u = fa_gpu.wgmma %v, %dot, %zero : ...
+    %s = fa_gpu.wgmma_wait 1 %t : ...
+    %p = math.exp2 %s : ...
+    %dp = fa_gpu.wgmma_wait 0 %u : ...
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuDelayProductsPass : Pass<"fa-gpu-delay-products", "::mlir::ModuleOp"> {
+  let summary = "a round's last product in the background of the next round";
+  let description = [{
+    Optional. For a loop of two products by four warps, the second from
+    registers that follow from the first, whose sum is only carried on. Other
+    warps fill the second's buffer, so that it may be read longer. The first
+    round without its second product stands before the loop, the last second
+    product behind it.
+
+    ```mlir
+    // before
+    scf.for %j = %a to %b step %c iter_args(%o = %zero) {
+      %t = fa_gpu.wgmma %q, %kt, %zero ...
+      %s = fa_gpu.wgmma_wait 0 %t
+      %p = ...                             // of %s
+      %u = fa_gpu.wgmma %p, %v, %o ...
+      %n = fa_gpu.wgmma_wait 0 %u
+      scf.yield %n
+    }
+    // after
+    %p0 = ...
+    scf.for %j = %a1 to %b step %c iter_args(%o = %zero, %p = %p0) {
+      %t = fa_gpu.wgmma %q, %kt, %zero ...
+      %u = fa_gpu.wgmma %p, %v, %o ...
+      %s = fa_gpu.wgmma_wait 1 %t
+      %p1 = ...                            // of %s
+      %n = fa_gpu.wgmma_wait 0 %u
+      scf.yield %n, %p1
+    }
+    %u = fa_gpu.wgmma %p, %v, %o ...
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
 def GpuOrderGridPass : Pass<"fa-gpu-order-grid", "::mlir::ModuleOp"> {
