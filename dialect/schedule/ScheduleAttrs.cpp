@@ -22,10 +22,10 @@ FailureOr<E> parseCase(AsmParser &p, std::optional<E> (*symbolize)(StringRef),
 } // namespace
 
 Attribute ScheduleAttr::parse(AsmParser &p, Type) {
-  int64_t blockM = 0, blockN = 0, dqSplits = 4, kvSplits = 1;
+  int64_t blockM = 0, blockN = 0, dqSplits = 4, kvSplits = 1, groupSplits = 1;
   PPolicy pPolicy = PPolicy::recompute;
   DQPolicy dqPolicy = DQPolicy::ordered;
-  bool deterministic = false;
+  bool deterministic = false, packHeads = false;
   std::string origin = "text";
   SMLoc start = p.getCurrentLocation();
   bool sawM = false, sawN = false;
@@ -36,6 +36,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
       return failure();
     if (key == "deterministic")
       return deterministic = true, success();
+    if (key == "pack_heads")
+      return packHeads = true, success();
     if (p.parseEqual())
       return failure();
     if (key == "block_m")
@@ -46,6 +48,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
       return p.parseInteger(dqSplits);
     if (key == "kv_splits")
       return p.parseInteger(kvSplits);
+    if (key == "group_splits")
+      return p.parseInteger(groupSplits);
     if (key == "origin")
       return p.parseString(&origin);
     if (key == "p") {
@@ -63,9 +67,9 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
         return failure();
       return dqPolicy = *e, success();
     }
-    return p.emitError(loc,
-                       "expected one of [block_m, block_n, p, dq, "
-                       "dq_splits, kv_splits, deterministic, origin], got '")
+    return p.emitError(loc, "expected one of [block_m, block_n, p, dq, "
+                            "dq_splits, kv_splits, pack_heads, group_splits, "
+                            "deterministic, origin], got '")
            << key << "'";
   };
   if (p.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, field))
@@ -75,8 +79,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
     return {};
   }
   return getChecked([&] { return p.emitError(start); }, p.getContext(), blockM,
-                    blockN, pPolicy, dqPolicy, dqSplits, kvSplits,
-                    deterministic, StringRef(origin));
+                    blockN, pPolicy, dqPolicy, dqSplits, kvSplits, packHeads,
+                    groupSplits, deterministic, StringRef(origin));
 }
 
 void ScheduleAttr::print(AsmPrinter &p) const {
@@ -87,6 +91,10 @@ void ScheduleAttr::print(AsmPrinter &p) const {
     p << ", dq_splits = " << getDqSplits();
   if (getKvSplits() != 1)
     p << ", kv_splits = " << getKvSplits();
+  if (getPackHeads())
+    p << ", pack_heads";
+  if (getGroupSplits() != 1)
+    p << ", group_splits = " << getGroupSplits();
   if (getDeterministic())
     p << ", deterministic";
   p << ", origin = ";
@@ -97,8 +105,8 @@ void ScheduleAttr::print(AsmPrinter &p) const {
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockM, int64_t blockN, PPolicy,
                                    DQPolicy dq, int64_t dqSplits,
-                                   int64_t kvSplits, bool deterministic,
-                                   StringRef) {
+                                   int64_t kvSplits, bool, int64_t groupSplits,
+                                   bool deterministic, StringRef) {
   auto legal = [](int64_t b) { return b >= 8 && b <= 512 && b % 8 == 0; };
   if (!legal(blockM))
     return emitError() << "expected block_m to be a multiple of 8 from 8 to "
@@ -112,6 +120,9 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected dq_splits from 1 to 64, got " << dqSplits;
   if (kvSplits < 1 || kvSplits > 64)
     return emitError() << "expected kv_splits from 1 to 64, got " << kvSplits;
+  if (groupSplits < 1 || groupSplits > 64)
+    return emitError() << "expected group_splits from 1 to 64, got "
+                       << groupSplits;
   if (deterministic && dq == DQPolicy::atomic)
     return emitError()
            << "expected dq to be sequential, ordered, split or two_kernel in a "

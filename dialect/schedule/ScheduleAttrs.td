@@ -31,7 +31,10 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
   let description = [{
     `block_m` rows of Q and `block_n` rows of K and V make one tile of S.
     `dq_splits` is read by `dq = split` only. `kv_splits` parts of the keys are
-    passed over in parallel by the forward. `origin` says who chose: `text` (it stood in the input), `option`, or `default`.
+    passed over in parallel by the forward. `pack_heads` makes the rows of a
+    tile the query heads of a KV head, for one query row; `group_splits` parts
+    of the query heads of a KV head are passed over in parallel by the backward
+    for the gradients of K and V. `origin` says who chose: `text` (it stood in the input), `option`, or `default`.
 
     `deterministic` promises results that are bitwise the same in every run,
     whatever the number of threads. The verifier holds a function to it: no
@@ -39,7 +42,8 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
 
     ```mlir
     #fa.schedule<block_m = 64, block_n = 64, p = recompute, dq = ordered,
-                 dq_splits = 4, kv_splits = 8, origin = "default">
+                 dq_splits = 4, kv_splits = 8, pack_heads, group_splits = 2,
+                 origin = "default">
     ```
   }];
   let parameters = (ins
@@ -49,6 +53,8 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"::fathom::DQPolicy", "::fathom::DQPolicy::ordered">:$dq,
     DefaultValuedParameter<"int64_t", "4">:$dqSplits,
     DefaultValuedParameter<"int64_t", "1">:$kvSplits,
+    DefaultValuedParameter<"bool", "false">:$packHeads,
+    DefaultValuedParameter<"int64_t", "1">:$groupSplits,
     DefaultValuedParameter<"bool", "false">:$deterministic,
     StringRefParameter<"who chose">:$origin);
   let hasCustomAssemblyFormat = 1;
