@@ -1096,6 +1096,29 @@ def GpuDropGuardsPass : Pass<"fa-gpu-drop-guards", "::mlir::ModuleOp"> {
 }
 
 def GpuPeelMasksPass : Pass<"fa-gpu-peel-masks", "::mlir::ModuleOp"> {
+  let summary = "loops without a test for the rounds that need no mask";
+  let description = [{
+    Optional. A loop with tiles that depend on a test, linear in the loop's
+    variable, becomes up to three: before the test holds, while it holds, and
+    after; none of them asks. Where it holds, limits that it shows to lie past a
+    tile become the tile's end.
+
+    ```mlir
+    // before
+    %r = scf.for %j = %lb to %ub step %c64 iter_args(%acc = %init) {
+      %all = arith.cmpi sgt, %n, %last : index      // %last = %j + 63
+      %x = scf.if %all { scf.yield %s } else { ... scf.yield %masked }
+      ...
+    }
+    // after
+    %a = scf.for %j = %lb to %stop step %c64 iter_args(%acc = %init) { ... %s ... }
+    %r = scf.for %j = %rest to %ub step %c64 iter_args(%acc = %a) { ... %masked ... }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def GpuForkRoundsPass : Pass<"fa-gpu-fork-rounds", "::mlir::ModuleOp"> {
   let summary = "rounds that need no mask go another way to their end";
   let description = [{
     Optional. Where tiles in a loop with products depend on a test, the round is

@@ -322,6 +322,22 @@ LogicalResult Printer::accumulate(Operation *op) {
   std::string is = inside(a, layout, "r");
   std::string condition = ifText(both(onlyOnce(layout), is));
   int64_t n = layout.getNumRegisters();
+  // One branch for a tile that is all inside, not one for each sum.
+  auto sums = [&](llvm::function_ref<void(bool whole)> print) {
+    if (is.empty())
+      return print(true);
+    std::string whole;
+    for (auto [d, left] : llvm::enumerate(a.left))
+      if (!left.empty())
+        whole =
+            both(whole, fmt::format("{} < {}", lastOffset(layout, d), left));
+    open("if ({}) {{", whole);
+    print(true);
+    indent -= 2;
+    open("}} else {{");
+    print(false);
+    close();
+  };
   // Pairs of accumulators of tensor cores: lanes side by side make fours.
   int64_t last = tile.getRank() - 1;
   if (atomic && last == 1 && a.vector == 2 && isMmaPairs(layout) &&
@@ -329,17 +345,20 @@ LogicalResult Printer::accumulate(Operation *op) {
       isMultipleOf(add.getIndices().back(), 4, kernel) &&
       (a.left[last].empty() ||
        isMultipleOf(add.getLimits()[last], 4, kernel))) {
-    openUnrolled(n / 4, 1, "i");
-    line("const int r = i / 2 * 8 + i % 2 * 2;");
-    auto is = [&](R r) {
-      std::string text = both(onlyOnce(layout), inside(a, layout, r));
-      return text.empty() ? "true" : text;
-    };
-    line("fa::atomic_add_pairs({}, {}, {}, {}, {}, {}, {});", place,
-         bare(entry(t, "r")).str(), bare(entry(t, "(r + 1)")).str(),
-         bare(entry(t, "(r + 4)")).str(), bare(entry(t, "(r + 5)")).str(),
-         is("r"), is("(r + 4)"));
-    close();
+    sums([&](bool whole) {
+      openUnrolled(n / 4, 1, "i");
+      line("const int r = i / 2 * 8 + i % 2 * 2;");
+      auto is = [&](R r) {
+        std::string text =
+            both(onlyOnce(layout), whole ? "" : inside(a, layout, r));
+        return text.empty() ? "true" : text;
+      };
+      line("fa::atomic_add_pairs({}, {}, {}, {}, {}, {}, {});", place,
+           bare(entry(t, "r")).str(), bare(entry(t, "(r + 1)")).str(),
+           bare(entry(t, "(r + 4)")).str(), bare(entry(t, "(r + 5)")).str(),
+           is("r"), is("(r + 4)"));
+      close();
+    });
     return success();
   }
   if (atomic) {
@@ -349,21 +368,10 @@ LogicalResult Printer::accumulate(Operation *op) {
     std::string sum = fmt::format(
         "fa::atomic_add{}({}, {});",
         a.vector > 1 ? fmt::format("_v{}", a.vector) : "", place, values);
-    // One branch for a tile that is all inside, not one for each sum.
-    if (!is.empty()) {
-      std::string whole;
-      for (auto [d, left] : llvm::enumerate(a.left))
-        if (!left.empty())
-          whole =
-              both(whole, fmt::format("{} < {}", lastOffset(layout, d), left));
-      open("if ({}) {{", whole);
-      unrolled(n, a.vector, ifText(onlyOnce(layout)) + sum);
-      indent -= 2;
-      open("}} else {{");
-    }
-    unrolled(n, a.vector, condition + sum);
-    if (!is.empty())
-      close();
+    sums([&](bool whole) {
+      unrolled(n, a.vector,
+               (whole ? ifText(onlyOnce(layout)) : condition) + sum);
+    });
     return success();
   }
   if (a.vector == 1) {

@@ -48,17 +48,6 @@ fa_gpu.kernel @moves(%x: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %y: memr
   fa_gpu.return
 }
 
-// Lanes side by side add four entries together where four are aligned.
-// CHECK: next kernel
-// CHECK: fa::atomic_add_pairs(x_p + (r / 2 % 2 * 8) * x.stride[0] + r % 2 + r / 4 * 8, 1.0f, 1.0f, 1.0f, 1.0f, r / 2 % 2 * 8 < rows, (r + 4) / 2 % 2 * 8 < rows);
-fa_gpu.kernel @sums(%x: memref<?x32xf32, strided<[?, 1], offset: ?>> loc("x"), %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
-  %c0 = arith.constant 0 : index
-  %c32 = arith.constant 32 : index
-  %t = arith.constant dense<1.0> : tensor<64x32xf32, #acc>
-  fa.accumulate atomic %t, %x[%c0, %c0] below(%n, %c32) : tensor<64x32xf32, #acc>, memref<?x32xf32, strided<[?, 1], offset: ?>>
-  fa_gpu.return
-}
-
 // Indices of 32 bits: what is left is counted in 32 bits, a limit past the tile
 // is none, entries are clamped in 32 bits.
 // CHECK: void narrow(fa::Buffer<float, 2> arg0, int arg1, int arg2)
@@ -84,5 +73,19 @@ fa_gpu.kernel @narrow(%y: memref<?x32xf32, strided<[?, ?], offset: ?>>, %i32: i3
   %jj = arith.index_cast %j32 : tensor<64xi32, #line> to tensor<64xindex, #line>
   %g = fa.gather %y[%jj, %c0] : memref<?x32xf32, strided<[?, ?], offset: ?>>, (tensor<64xindex, #line>, index) -> tensor<64xf32, #line>
   fa.store %g, %y[%c0, %i] below(%n) : tensor<64xf32, #line>, memref<?x32xf32, strided<[?, ?], offset: ?>>
+  fa_gpu.return
+}
+
+// Lanes side by side add four entries together where four are aligned.
+// CHECK: next kernel
+// CHECK: if (8 < rows) {
+// CHECK: fa::atomic_add_pairs({{.*}}, true, true);
+// CHECK: } else {
+// CHECK: fa::atomic_add_pairs(x_p + (r / 2 % 2 * 8) * x.stride[0] + r % 2 + r / 4 * 8, 1.0f, 1.0f, 1.0f, 1.0f, r / 2 % 2 * 8 < rows, (r + 4) / 2 % 2 * 8 < rows);
+fa_gpu.kernel @sums(%x: memref<?x32xf32, strided<[?, 1], offset: ?>> loc("x"), %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %t = arith.constant dense<1.0> : tensor<64x32xf32, #acc>
+  fa.accumulate atomic %t, %x[%c0, %c0] below(%n, %c32) : tensor<64x32xf32, #acc>, memref<?x32xf32, strided<[?, 1], offset: ?>>
   fa_gpu.return
 }
