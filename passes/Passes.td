@@ -194,6 +194,10 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
            "parts of the keys that the forward passes over in parallel">,
     Option<"seqlenQHint", "seqlen-q-hint", "int64_t", "0",
            "query rows expected in a sequence, for tiles of few rows on a GPU (0: unknown)">,
+    Option<"numWarps", "num-warps", "int64_t", "0",
+           "GPU: warps per CTA, a power of 2 (0: by the registers needed)">,
+    Option<"stages", "stages", "int64_t", "0",
+           "GPU: buffers for what loops copy ahead (0: default)">,
     Option<"deterministic", "deterministic", "bool", "false",
            "promise bitwise equal results in every run">,
     Option<"gpu", "gpu", "bool", "false", "defaults for a GPU">,
@@ -525,7 +529,7 @@ def MapToGpuPass : Pass<"fa-map-to-gpu", "::mlir::ModuleOp"> {
   let description = [{
     Required on the way to a GPU. Each `fa.nest` becomes a `fa_gpu.kernel` whose
     CTAs run one item each, and its launch. The number of warps follows from the
-    registers that accumulators take, unless `num-warps` is given. Tiles are
+    registers that accumulators take, unless the schedule has `num_warps`. Tiles are
     padded to multiples of 16 and get a layout by their shape; factors of
     products are stored in shared memory. With `aligned`, arrays of tiles whose
     last dim is static are taken to have a last stride of 1 and all else in
@@ -556,7 +560,7 @@ def MapToGpuPass : Pass<"fa-map-to-gpu", "::mlir::ModuleOp"> {
     Option<"aligned", "aligned", "bool", "false",
            "arrays with a static last dim are aligned to 16 bytes">,
     Option<"numWarps", "num-warps", "int64_t", "0",
-           "warps per CTA, a power of 2; 0: by the registers needed">
+           "warps per CTA without a schedule, a power of 2; 0: by the registers needed">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
@@ -762,7 +766,8 @@ def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
   let description = [{
     For a copy that is issued in every iteration, to a buffer that only the
     loop uses, from a place that follows from the loop's variable. The buffer
-    gets `stages` stages; the loop carries the number of its own. A copy of an
+    gets `stages` stages, as many as the schedule of the function that launches
+    the kernel has; the loop carries the number of its own. A copy of an
     iteration that would not run is not issued; its group is closed empty.
     With `stages=1` a buffer stays one: its copy is issued after its last use,
     where threads wait for another buffer anyway, and waited for before its
@@ -794,7 +799,7 @@ def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"stages", "stages", "int64_t", "2",
-                        "stages of a buffer; 1: copies are issued once it is free">];
+                        "stages of a buffer without a schedule; 1: copies are issued once it is free">];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect",
                            "::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];

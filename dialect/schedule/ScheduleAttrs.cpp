@@ -22,7 +22,8 @@ FailureOr<E> parseCase(AsmParser &p, std::optional<E> (*symbolize)(StringRef),
 } // namespace
 
 Attribute ScheduleAttr::parse(AsmParser &p, Type) {
-  int64_t blockM = 0, blockN = 0, dqSplits = 4, kvSplits = 1;
+  int64_t blockM = 0, blockN = 0, dqSplits = 4, kvSplits = 1, numWarps = 0,
+          stages = 2;
   PPolicy pPolicy = PPolicy::recompute;
   DQPolicy dqPolicy = DQPolicy::ordered;
   bool deterministic = false;
@@ -46,6 +47,10 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
       return p.parseInteger(dqSplits);
     if (key == "kv_splits")
       return p.parseInteger(kvSplits);
+    if (key == "num_warps")
+      return p.parseInteger(numWarps);
+    if (key == "stages")
+      return p.parseInteger(stages);
     if (key == "origin")
       return p.parseString(&origin);
     if (key == "p") {
@@ -65,7 +70,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
     }
     return p.emitError(loc,
                        "expected one of [block_m, block_n, p, dq, "
-                       "dq_splits, kv_splits, deterministic, origin], got '")
+                       "dq_splits, kv_splits, num_warps, stages, "
+                       "deterministic, origin], got '")
            << key << "'";
   };
   if (p.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, field))
@@ -75,8 +81,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
     return {};
   }
   return getChecked([&] { return p.emitError(start); }, p.getContext(), blockM,
-                    blockN, pPolicy, dqPolicy, dqSplits, kvSplits,
-                    deterministic, StringRef(origin));
+                    blockN, pPolicy, dqPolicy, dqSplits, kvSplits, numWarps,
+                    stages, deterministic, StringRef(origin));
 }
 
 void ScheduleAttr::print(AsmPrinter &p) const {
@@ -87,6 +93,10 @@ void ScheduleAttr::print(AsmPrinter &p) const {
     p << ", dq_splits = " << getDqSplits();
   if (getKvSplits() != 1)
     p << ", kv_splits = " << getKvSplits();
+  if (getNumWarps())
+    p << ", num_warps = " << getNumWarps();
+  if (getStages() != 2)
+    p << ", stages = " << getStages();
   if (getDeterministic())
     p << ", deterministic";
   p << ", origin = ";
@@ -97,7 +107,8 @@ void ScheduleAttr::print(AsmPrinter &p) const {
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockM, int64_t blockN, PPolicy,
                                    DQPolicy dq, int64_t dqSplits,
-                                   int64_t kvSplits, bool deterministic,
+                                   int64_t kvSplits, int64_t numWarps,
+                                   int64_t stages, bool deterministic,
                                    StringRef) {
   auto legal = [](int64_t b) { return b >= 8 && b <= 512 && b % 8 == 0; };
   if (!legal(blockM))
@@ -112,11 +123,24 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected dq_splits from 1 to 64, got " << dqSplits;
   if (kvSplits < 1 || kvSplits > 64)
     return emitError() << "expected kv_splits from 1 to 64, got " << kvSplits;
+  if (numWarps &&
+      (numWarps < 0 || numWarps > 32 || !llvm::isPowerOf2_64(numWarps)))
+    return emitError() << "expected num_warps to be one of [1, 2, 4, 8, 16, "
+                          "32], or 0 to leave the choice, got "
+                       << numWarps;
+  if (stages < 1 || stages > 8)
+    return emitError() << "expected stages from 1 to 8, got " << stages;
   if (deterministic && dq == DQPolicy::atomic)
     return emitError()
            << "expected dq to be sequential, ordered, split or two_kernel in a "
               "deterministic schedule, got atomic";
   return success();
+}
+
+ScheduleAttr ScheduleAttr::withP(PPolicy p) const {
+  return get(getContext(), getBlockM(), getBlockN(), p, getDq(), getDqSplits(),
+             getKvSplits(), getNumWarps(), getStages(), getDeterministic(),
+             getOrigin());
 }
 
 /// True if `v` is computed from `iv`.

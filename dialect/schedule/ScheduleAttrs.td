@@ -31,7 +31,9 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
   let description = [{
     `block_m` rows of Q and `block_n` rows of K and V make one tile of S.
     `dq_splits` is read by `dq = split` only. `kv_splits` parts of the keys are
-    passed over in parallel by the forward. `origin` says who chose: `text` (it stood in the input), `option`, or `default`.
+    passed over in parallel by the forward. On a GPU a CTA has `num_warps` warps (0:
+    as many as the tiles of a kernel need registers for), and what a loop copies
+    ahead has `stages` buffers (1: nothing is copied ahead). `origin` says who chose: `text` (it stood in the input), `option`, or `default`.
 
     `deterministic` promises results that are bitwise the same in every run,
     whatever the number of threads. The verifier holds a function to it: no
@@ -39,7 +41,8 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
 
     ```mlir
     #fa.schedule<block_m = 64, block_n = 64, p = recompute, dq = ordered,
-                 dq_splits = 4, kv_splits = 8, origin = "default">
+                 dq_splits = 4, kv_splits = 8, num_warps = 8, stages = 3,
+                 origin = "default">
     ```
   }];
   let parameters = (ins
@@ -49,10 +52,16 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"::fathom::DQPolicy", "::fathom::DQPolicy::ordered">:$dq,
     DefaultValuedParameter<"int64_t", "4">:$dqSplits,
     DefaultValuedParameter<"int64_t", "1">:$kvSplits,
+    DefaultValuedParameter<"int64_t", "0">:$numWarps,
+    DefaultValuedParameter<"int64_t", "2">:$stages,
     DefaultValuedParameter<"bool", "false">:$deterministic,
     StringRefParameter<"who chose">:$origin);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The same with another policy for P.
+    ScheduleAttr withP(::fathom::PPolicy p) const;
+  }];
 }
 
 #endif // FATHOM_DIALECT_SCHEDULE_SCHEDULEATTRS_TD

@@ -25,8 +25,8 @@ namespace {
 ScheduleAttr cpuSchedule(MLIRContext *ctx, int64_t headDim) {
   int64_t block = headDim <= 128 ? 64 : 32;
   return ScheduleAttr::get(ctx, block, block, PPolicy::recompute,
-                           DQPolicy::ordered, 4, /*kvSplits=*/1,
-                           /*deterministic=*/false, "default");
+                           DQPolicy::ordered, 4, /*kvSplits=*/1, /*numWarps=*/0,
+                           /*stages=*/2, /*deterministic=*/false, "default");
 }
 
 /// Tiles whose accumulators fill the registers of a CTA and whose operands fit
@@ -48,7 +48,7 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
   if (forward && rows > 0 && rows <= 32)
     m = std::min<int64_t>(m, rows <= 16 ? 16 : 32);
   return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
-                           /*kvSplits=*/1,
+                           /*kvSplits=*/1, /*numWarps=*/0, /*stages=*/2,
                            /*deterministic=*/false, "default");
 }
 
@@ -70,18 +70,23 @@ struct SelectSchedulePass
         continue;
       // The verifier has checked its type.
       if (auto given = func->getAttrOfType<ScheduleAttr>(kScheduleAttr)) {
-        if (deterministic && !given.getDeterministic()) {
+        // A promise can be added, and what can't be kept on chip taken back.
+        int64_t fewer = stages ? std::min<int64_t>(stages, given.getStages())
+                               : given.getStages();
+        if ((deterministic && !given.getDeterministic()) ||
+            fewer != given.getStages()) {
           auto kept = ScheduleAttr::getChecked(
               [&] { return func.emitError(); }, ctx, given.getBlockM(),
               given.getBlockN(), given.getP(), given.getDq(),
-              given.getDqSplits(), given.getKvSplits(), true,
+              given.getDqSplits(), given.getKvSplits(), given.getNumWarps(),
+              fewer, deterministic || given.getDeterministic(),
               given.getOrigin());
           if (!kept)
             return signalPassFailure();
           func->setAttr(kScheduleAttr, kept);
         }
         if (blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() ||
-            kvSplits != 1)
+            kvSplits != 1 || numWarps)
           func.emitWarning(
               "the schedule in the text stands; the options for tiles and "
               "policies are ignored");
@@ -124,10 +129,12 @@ struct SelectSchedulePass
         dq = *e;
       }
       bool any = blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() ||
-                 dqSplits != 4 || kvSplits != 1 || deterministic;
+                 dqSplits != 4 || kvSplits != 1 || numWarps || stages ||
+                 deterministic;
       auto chosen = ScheduleAttr::getChecked(
           [&] { return func.emitError(); }, ctx, m, n, p, dq, (int64_t)dqSplits,
-          (int64_t)kvSplits, (bool)deterministic,
+          (int64_t)kvSplits, (int64_t)numWarps,
+          stages ? (int64_t)stages : s.getStages(), (bool)deterministic,
           StringRef(any ? "option" : "default"));
       if (!chosen)
         return signalPassFailure();

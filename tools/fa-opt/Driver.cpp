@@ -534,12 +534,7 @@ static LogicalResult explainPolicies(ModuleOp input, ExplainReport &report,
        {PPolicy::recompute, PPolicy::store, PPolicy::store_compressed}) {
     OwningOpRef<ModuleOp> module = scheduled->clone();
     auto func = module->lookupSymbol<func::FuncOp>(report.name);
-    func->setAttr(
-        kScheduleAttr,
-        ScheduleAttr::get(schedule.getContext(), schedule.getBlockM(),
-                          schedule.getBlockN(), policy, schedule.getDq(),
-                          schedule.getDqSplits(), schedule.getKvSplits(),
-                          schedule.getDeterministic(), schedule.getOrigin()));
+    func->setAttr(kScheduleAttr, schedule.withP(policy));
     remarks = first;
     if (failed(runPipeline(*module, p, false)))
       return failure();

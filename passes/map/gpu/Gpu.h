@@ -54,6 +54,9 @@ llvm::SmallVector<mlir::Operation *> usersOf(mlir::Value buffer);
 /// The only op that writes `alloc`, if it is a store of a tile; else null.
 StoreSharedOp onlyStore(AllocOp alloc);
 
+/// The schedule of the function that launches `kernel`, or null.
+ScheduleAttr scheduleOf(KernelOp kernel);
+
 /// Makes equal values one; erases ops whose results nobody needs, and buffers
 /// that nobody reads.
 void tidy(KernelOp kernel);
