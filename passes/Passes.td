@@ -761,6 +761,39 @@ def GpuCopyAsyncPass : Pass<"fa-gpu-copy-async", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
+def GpuReloadFactorsPass : Pass<"fa-gpu-reload-factors", "::mlir::ModuleOp"> {
+  let summary = "Load wide factors for each product anew, long sums in parts (optional)";
+  let description = [{
+    For kernels whose buffers take more than `limit` bytes, where tiles of fewer
+    rows are no way out: no factor stays on chip from one product to the next.
+    A product of two loaded factors becomes a loop over parts of its sum.
+
+    Before:
+    ```mlir
+    %q = fa.load %Q[%i, %c0] below(%m, %c512) : memref<?x512xf64> -> tensor<16x512xf64, #l>
+    fa_gpu.store_shared %q, %qs : tensor<16x512xf64, #l>, !fa_gpu.shared<16x512xf64, pitch = 514>
+    ... (the same for %ks) ...
+    %s = fa_gpu.mma %qs, %kt, %zero : ...
+    ```
+    After:
+    ```mlir
+    %s = scf.for %c = %c0 to %c512 step %c64 iter_args(%acc = %zero) -> (tensor<16x16xf64, #acc>) {
+      %q = fa.load %Q[%i, %c] below(%m, %c512) : memref<?x512xf64> -> tensor<16x64xf64, #l>
+      fa_gpu.store_shared %q, %qs : tensor<16x64xf64, #l>, !fa_gpu.shared<16x64xf64, pitch = 66>
+      ... (the same for %ks) ...
+      %r = fa_gpu.mma %qs, %kt, %acc : ...
+      scf.yield %r : tensor<16x16xf64, #acc>
+    }
+    ```
+    Numerics: unchanged.
+  }];
+  let options = [Option<"limit", "limit", "int64_t", "0",
+                        "bytes of shared memory that a CTA can have (0: no limit)">];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
 def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
   let summary = "Issue the copies of innermost loops some iterations ahead (optional)";
   let description = [{

@@ -31,6 +31,7 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"map", "fa-map-to-gpu", true, "gpu"},
       {"map", "fa-gpu-orient-tiles", false, "gpu"},
       {"map", "fa-gpu-forward-fragments", false, "gpu"},
+      {"map", "fa-gpu-reload-factors", false, "gpu"},
       {"map", "fa-gpu-copy-async", false, "gpu"},
       {"map", "fa-gpu-stage-lines", false, "gpu"},
       {"map", "fa-gpu-pipeline-loads", false, "gpu"},
@@ -62,9 +63,10 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
   if (pass == "fa-select-schedule") {
     std::string s =
         llvm::formatv("block-m={0} block-n={1} dq-splits={2} kv-splits={3} "
-                      "seqlen-q-hint={4} deterministic={5}",
+                      "seqlen-q-hint={4} num-warps={5} stages={6} "
+                      "deterministic={7}",
                       o.blockM, o.blockN, o.dqSplits, o.kvSplits, o.seqlenQHint,
-                      o.deterministic);
+                      o.numWarps, o.stages, o.deterministic);
     if (!o.pPolicy.empty())
       s += " p-policy=" + o.pPolicy;
     if (!o.dqPolicy.empty())
@@ -78,9 +80,9 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
   if (pass == "fa-specialize-masked-blocks")
     return o.target == "cpu" ? "" : "selects-only=true";
   if (pass == "fa-map-to-gpu")
-    return llvm::formatv("aligned={0} num-warps={1}", o.aligned, o.numWarps);
-  if (pass == "fa-gpu-pipeline-loads")
-    return llvm::formatv("stages={0}", o.stages);
+    return llvm::formatv("aligned={0}", o.aligned);
+  if (pass == "fa-gpu-reload-factors")
+    return llvm::formatv("limit={0}", o.sharedBytes);
   if (pass == "fa-map-to-cpu")
     return o.mapOptions;
   return "";

@@ -213,14 +213,9 @@ std::string Printer::arrayOf(Value tile) {
 // Elementwise work
 //===----------------------------------------------------------------------===//
 
-static bool isTile(Value v) { return isa<RankedTensorType>(v.getType()); }
-
 /// An op of arith or math on tiles whose result is no 16-bit float.
 static bool joinsGroups(Operation *op) {
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-         !isa<arith::ConstantOp>(op) && op->getNumResults() == 1 &&
-         isTile(op->getResult(0)) &&
-         !isHalf(getElementTypeOrSelf(op->getResult(0)));
+  return isElementwise(op) && !isHalf(getElementTypeOrSelf(op->getResult(0)));
 }
 
 static bool isScalarArithmetic(Operation *op) {
@@ -540,7 +535,8 @@ llvm::Expected<Kernel> Printer::print() {
   sharedBytes = kernel.getSharedBytes();
   kernel.getBody().walk([&](gpu::AllocOp alloc) {
     if (!alloc.getOffset()) {
-      sharedBytes = llvm::alignTo(sharedBytes, 16);
+      sharedBytes = llvm::alignTo(sharedBytes,
+                                  alloc.getResult().getType().getAlignment());
       places[alloc.getResult()] = sharedBytes;
       sharedBytes += alloc.getResult().getType().getBytes();
     }

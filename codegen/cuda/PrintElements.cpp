@@ -185,11 +185,6 @@ static std::string comparison(arith::CmpIPredicate p, const std::string &type,
 
 static Type elementOf(Value v) { return getElementTypeOrSelf(v.getType()); }
 
-static bool isElementwise(Operation *op) {
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-         !isa<arith::ConstantOp>(op) && op->getNumResults() == 1;
-}
-
 bool Printer::isInline(Value v) {
   if (auto it = costs.find(v); it != costs.end())
     return it->second >= 0;

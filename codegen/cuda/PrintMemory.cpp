@@ -13,10 +13,6 @@ using namespace mlir;
 using namespace fathom;
 using namespace fathom::cuda;
 
-static RankedTensorType tileType(Value v) {
-  return cast<RankedTensorType>(v.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Accesses of several entries
 //===----------------------------------------------------------------------===//
@@ -406,7 +402,11 @@ LogicalResult Printer::alloc(Operation *op) {
   std::string shape;
   llvm::raw_string_ostream os(shape);
   llvm::interleave(type.getShape(), os, "x");
-  os << " " << type.getElementType() << ", pitch " << type.getPitch();
+  os << " " << type.getElementType();
+  if (type.getSwizzle())
+    os << ", swizzle " << type.getSwizzle();
+  else
+    os << ", pitch " << type.getPitch();
   if (type.getStages() > 1)
     os << ", " << type.getStages() << " stages";
   line("const unsigned {} = {}; // {}", name, place, shape);
@@ -426,9 +426,59 @@ LogicalResult Printer::stage(Operation *op) {
   return success();
 }
 
-std::string Printer::sharedPlace(Value buffer, Layout layout,
-                                 SmallVectorImpl<std::string> &strides) {
+std::string cuda::swizzledText(gpu::SharedType type, StringRef line,
+                               StringRef column) {
+  std::string bytes = column == "0" ? "0"
+                      : column.find_first_of("+-/% ") == StringRef::npos
+                          ? fmt::format("{} * 2", column.str())
+                          : fmt::format("({}) * 2", bare(column).str());
+  return fmt::format("fa::swizzled<{}>({}, {}, {})", type.getSwizzle(),
+                     type.getLines(), bare(line).str(), bytes);
+}
+
+/// True if what registers add to the lines and columns of a thread carries into
+/// no bit that the swizzle reads or writes: the two parts can be swizzled apart.
+static bool swizzlesApart(gpu::SharedType type, gpu::ThreadLayoutAttr layout) {
+  int64_t lineDim = type.getFlipped() ? 1 : 0;
+  int64_t threads[2] = {0, 0}, registers[2] = {0, 0};
+  for (int64_t d : {0, 1}) {
+    for (int64_t t = 0; t < layout.getNumWarps() * gpu::kWarp; ++t)
+      threads[d] |= layout.getThreadOffset(t, d);
+    for (int64_t r = 0; r < layout.getNumRegisters(); ++r)
+      registers[d] |= layout.getRegisterOffset(r, d);
+  }
+  int64_t mask[2];
+  mask[lineDim] = 7;
+  mask[1 - lineDim] = type.getPitch() - 1;
+  return !(threads[0] & registers[0] & mask[0]) &&
+         !(threads[1] & registers[1] & mask[1]);
+}
+
+std::function<std::string(Printer::R)> Printer::sharedPlace(Value buffer,
+                                                            Layout layout) {
   auto type = cast<gpu::SharedType>(buffer.getType());
+  if (type.getSwizzle()) {
+    int64_t lineDim = type.getFlipped() ? 1 : 0;
+    if (!swizzlesApart(type, layout))
+      return [=, this](R r) {
+        return nameOf(buffer) + " + " +
+               swizzledText(type, coordinate(layout, lineDim, r),
+                            coordinate(layout, 1 - lineDim, r));
+      };
+    std::string at = fresh("at");
+    line("const unsigned {} = {} + {};", at, nameOf(buffer),
+         swizzledText(type, threadOffset(layout, lineDim),
+                      threadOffset(layout, 1 - lineDim)));
+    return [=, this](R r) {
+      auto step = [&](int64_t dim) {
+        std::string text = registerOffset(layout, dim, r);
+        return text.empty() ? "0" : text;
+      };
+      return fmt::format("fa::swizzled_step({}, {})", at,
+                         swizzledText(type, step(lineDim), step(1 - lineDim)));
+    };
+  }
+  SmallVector<std::string> strides;
   std::string thread;
   std::string pitch = fmt::format("{}", type.getPitch());
   for (int64_t d = 0; d < type.getRank(); ++d) {
@@ -441,7 +491,10 @@ std::string Printer::sharedPlace(Value buffer, Layout layout,
        thread.empty() ? ""
                       : fmt::format(" + ({}) * {}", thread.substr(3),
                                     type.getElementBytes()));
-  return at;
+  return [=, this](R r) {
+    return fmt::format("{} + ({}) * {}", at, address(layout, strides, r),
+                       type.getElementBytes());
+  };
 }
 
 /// Entries of a tile that lie next to each other in a buffer as in registers.
@@ -461,17 +514,14 @@ LogicalResult Printer::storeShared(Operation *op) {
   Layout layout = gpu::layoutOf(store.getTile());
   int64_t vector = sharedVector(type, layout);
   comment(op);
-  SmallVector<std::string> strides;
-  std::string at = sharedPlace(store.getBuffer(), layout, strides);
+  auto place = sharedPlace(store.getBuffer(), layout);
   std::string value = vector > 1 ? packVector(store.getTile(), vector)
                                  : stored(store.getTile(), "r");
   std::string c = vector > 1 ? vectorType(type.getElementType(), vector)
                              : cType(type.getElementType());
   unrolled(layout.getNumRegisters(), vector,
-           fmt::format("{}fa::store_shared<{}>({} + ({}) * {}, {});",
-                       ifText(onlyOnce(layout)), c, at,
-                       address(layout, strides, "r"), type.getElementBytes(),
-                       value));
+           fmt::format("{}fa::store_shared<{}>({}, {});",
+                       ifText(onlyOnce(layout)), c, place("r"), value));
   return success();
 }
 
@@ -482,12 +532,10 @@ LogicalResult Printer::loadShared(Operation *op) {
   Layout layout = gpu::layoutOf(load.getTile());
   int64_t vector = sharedVector(type, layout), n = layout.getNumRegisters();
   comment(op);
-  SmallVector<std::string> strides;
-  std::string at = sharedPlace(load.getBuffer(), layout, strides);
+  auto place = sharedPlace(load.getBuffer(), layout);
   std::string t = declareVariable(load.getTile());
   auto one = [&](const std::string &c, R r) {
-    return fmt::format("fa::load_shared<{}>({} + ({}) * {})", c, at,
-                       address(layout, strides, r), type.getElementBytes());
+    return fmt::format("fa::load_shared<{}>({})", c, place(r));
   };
   if (vector > 1) {
     openUnrolled(n, vector);
@@ -576,17 +624,29 @@ LogicalResult Printer::copyAsync(Operation *op) {
     addProduct(source, col0, colStride);
     // The pointer walks: offsets of lines would be kept in registers, each.
     bool walks = rank == 2 && count > 1;
-    line("const {} *{}{} = {};", element, walks ? "" : "const ", from, source);
-    line("const unsigned {} = {} + ({} * {} + {}) * {};", to,
-         nameOf(copy.getBuffer()), line0, type.getPitch(), col0, bytes);
     int64_t step = threads / across;
+    // Steps of whole groups of 8 lines leave the swizzle as it is.
+    bool fixed = !type.getSwizzle() || step % 8 == 0 || count == 1;
+    line("const {} *{}{} = {};", element, walks ? "" : "const ", from, source);
+    if (!type.getSwizzle())
+      line("const unsigned {} = {} + ({} * {} + {}) * {};", to,
+           nameOf(copy.getBuffer()), line0, type.getPitch(), col0, bytes);
+    else if (fixed)
+      line("const unsigned {} = {} + {};", to, nameOf(copy.getBuffer()),
+           swizzledText(type, line0, col0));
     openUnrolled(count, 1, "j");
     if (!rows.empty())
       require(fmt::format("{} + j * {} < {}", line0, step, rows));
     if (!cols.empty())
       require(fmt::format("{} < {}", col0, cols));
-    line("{}{}({} + j * {}, {}, {});", ifText(guard), copyText, to,
-         step * type.getPitch() * bytes, from, is.empty() ? "true" : is);
+    std::string place =
+        fixed ? fmt::format("{} + j * {}", to, step * type.getPitch() * bytes)
+              : fmt::format(
+                    "{} + {}", nameOf(copy.getBuffer()),
+                    swizzledText(type, fmt::format("{} + j * {}", line0, step),
+                                 col0));
+    line("{}{}({}, {}, {});", ifText(guard), copyText, place, from,
+         is.empty() ? "true" : is);
     if (walks)
       line("{} += {} * {};", from, step, lineStride);
     close();
@@ -605,10 +665,12 @@ LogicalResult Printer::copyAsync(Operation *op) {
   if (rank == 2)
     addProduct(place, "y", lineStride);
   addProduct(place, "x", colStride);
-  line("{}{}({} + (y * {} + x) * {}, {}, {});",
+  std::string at = type.getSwizzle() ? swizzledText(type, "y", "x")
+                                     : fmt::format("(y * {} + x) * {}",
+                                                   type.getPitch(), bytes);
+  line("{}{}({} + {}, {}, {});",
        ifText(guard.empty() ? "" : fmt::format("chunk < {}", chunks)), copyText,
-       nameOf(copy.getBuffer()), type.getPitch(), bytes, place,
-       is.empty() ? "true" : is);
+       nameOf(copy.getBuffer()), at, place, is.empty() ? "true" : is);
   close();
   return success();
 }

@@ -108,14 +108,53 @@ LogicalResult Printer::mma(Operation *op) {
   return isHalf(element) ? tensorCores(mma, sum) : scalarProducts(mma, sum);
 }
 
-/// buffer + (line * pitch + column) * 2, of a lane, with what warps add.
-static std::string fragmentPlace(StringRef buffer, StringRef line,
-                                 StringRef column, int64_t pitch,
-                                 const std::string &warp, bool warpInLine) {
-  std::string l = line.str(), c = column.str();
+std::function<std::string(Printer::R, Printer::R)>
+Printer::matrixPlace(Value factor, bool isA, Layout layout, int64_t blocks,
+                     int64_t blockStep) {
+  auto type = cast<gpu::SharedType>(factor.getType());
+  // Lines of the buffer run along the depth, or each is one of its steps.
+  bool depthInLine = isA != type.getFlipped();
+  std::string lane =
+      isA == depthInLine ? "lane % 16" : "lane / 16 * 8 + lane % 8";
+  std::string column =
+      isA == depthInLine ? "lane / 16 * 8" : "lane / 8 % 2 * 8";
+  std::string warp = warpOffset(layout, isA ? 0 : 1);
   if (!warp.empty())
-    (warpInLine ? l : c) += " + " + warp;
-  return fmt::format("{} + (({}) * {} + {}) * 2", buffer.str(), l, pitch, c);
+    (depthInLine ? lane : column) += " + " + warp;
+  std::string at = fresh(isA ? "at_a" : "at_b"), buffer = nameOf(factor);
+  int64_t pitch = type.getPitch();
+  if (!type.getSwizzle()) {
+    line("const unsigned {} = {} + (({}) * {} + {}) * 2;", at, buffer, lane,
+         pitch, column);
+    int64_t step = depthInLine ? 32 : 16 * pitch * 2;
+    int64_t block = (depthInLine ? pitch : 1) * blockStep * 2;
+    return [=](R k, R b) {
+      return fmt::format("{} + {} * {} + {} * {}", at, k.str(), step, b.str(),
+                         block);
+    };
+  }
+  auto scaled = [](R n, int64_t by) {
+    return fmt::format("{} * {}", n.str(), by);
+  };
+  // Blocks of a warp along a line must not carry into what the warp adds.
+  int64_t ofWarps = 8, ofBlocks = 0;
+  for (int64_t w = 0; w < layout.getNumWarps(); ++w)
+    ofWarps |= layout.getThreadOffset(w * gpu::kWarp, isA ? 0 : 1);
+  for (int64_t b = 0; b < blocks; b += isA ? 1 : 2)
+    ofBlocks |= b * blockStep;
+  bool apart = depthInLine || !(ofWarps & ofBlocks & (pitch - 1));
+  if (apart)
+    line("const unsigned {} = {} + {};", at, buffer,
+         swizzledText(type, lane, column));
+  return [=](R k, R b) {
+    std::string l = depthInLine ? scaled(b, blockStep) : scaled(k, 16);
+    std::string c = depthInLine ? scaled(k, 16) : scaled(b, blockStep);
+    if (apart)
+      return fmt::format("fa::swizzled_step({}, {})", at,
+                         swizzledText(type, l, c));
+    return buffer + " + " +
+           swizzledText(type, lane + " + " + l, column + " + " + c);
+  };
 }
 
 LogicalResult Printer::tensorCores(gpu::MmaOp op, StringRef sum) {
@@ -133,31 +172,13 @@ LogicalResult Printer::tensorCores(gpu::MmaOp op, StringRef sum) {
   }
   std::string type = cType(b.getElementType());
 
-  std::string atA, atB = fresh("at_b"), fragmentsA;
-  if (a) {
-    atA = fresh("at_a");
-    std::string warp = warpOffset(layout, 0);
-    line("const unsigned {} = {};", atA,
-         a.getFlipped()
-             ? fragmentPlace(nameOf(op.getA()), "lane / 16 * 8 + lane % 8",
-                             "lane / 8 % 2 * 8", a.getPitch(), warp, false)
-             : fragmentPlace(nameOf(op.getA()), "lane % 16", "lane / 16 * 8",
-                             a.getPitch(), warp, true));
-  } else {
+  std::string fragmentsA;
+  std::function<std::string(R, R)> placeA;
+  if (a)
+    placeA = matrixPlace(op.getA(), true, layout, blocksM, rowStep);
+  else
     fragmentsA = arrayOf(op.getA());
-  }
-  std::string warp = warpOffset(layout, 1);
-  line("const unsigned {} = {};", atB,
-       b.getFlipped()
-           ? fragmentPlace(nameOf(op.getB()), "lane / 16 * 8 + lane % 8",
-                           "lane / 8 % 2 * 8", b.getPitch(), warp, true)
-           : fragmentPlace(nameOf(op.getB()), "lane % 16", "lane / 16 * 8",
-                           b.getPitch(), warp, false));
-  // Bytes from one step along the depth, and one block, to the next.
-  int64_t stepA = a && a.getFlipped() ? 16 * a.getPitch() * 2 : 32;
-  int64_t blockA = a ? rowStep * (a.getFlipped() ? 1 : a.getPitch()) * 2 : 0;
-  int64_t stepB = b.getFlipped() ? 32 : 16 * b.getPitch() * 2;
-  int64_t blockB = (b.getFlipped() ? b.getPitch() : 1) * 8 * 2;
+  auto placeB = matrixPlace(op.getB(), false, layout, blocksN, 8);
   const char *trans = b.getFlipped() ? "" : "_trans";
 
   auto products = [&](const std::string &block, int count) {
@@ -177,22 +198,21 @@ LogicalResult Printer::tensorCores(gpu::MmaOp op, StringRef sum) {
     line("unsigned a[{}][4];", blocksM);
     line("#pragma unroll");
     line("for (int m = 0; m < {}; ++m)", blocksM);
-    line("  fa::ldmatrix_x4{}(a[m], {} + k * {} + m * {});",
-         a.getFlipped() ? "_trans" : "", atA, stepA, blockA);
+    line("  fa::ldmatrix_x4{}(a[m], {});", a.getFlipped() ? "_trans" : "",
+         placeA("k", "m"));
   }
   if (blocksN > 1) {
     line("#pragma unroll");
     open("for (int n = 0; n + 1 < {}; n += 2) {{", blocksN);
     line("unsigned b[4];");
-    line("fa::ldmatrix_x4{}(b, {} + k * {} + n * {});", trans, atB, stepB,
-         blockB);
+    line("fa::ldmatrix_x4{}(b, {});", trans, placeB("k", "n"));
     products("n", 2);
     close();
   }
   if (blocksN % 2) {
     line("unsigned b[2];");
-    line("fa::ldmatrix_x2{}(b, {} + k * {} + {});", trans, atB, stepB,
-         (blocksN - 1) * blockB);
+    line("fa::ldmatrix_x2{}(b, {});", trans,
+         placeB("k", std::to_string(blocksN - 1)));
     products(std::to_string(blocksN - 1), 1);
   }
   close();

@@ -21,6 +21,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
 #include <fmt/format.h>
+#include <functional>
 
 namespace fathom::cuda {
 
@@ -37,6 +38,9 @@ int64_t bytesOf(mlir::Type element);
 bool isMultipleOf(mlir::Value value, int64_t n, gpu::KernelOp kernel);
 /// The value of an integer constant.
 std::optional<int64_t> constantOf(mlir::Value value);
+/// "fa::swizzled<...>(...)" of a line and a column of 16-bit entries.
+std::string swizzledText(gpu::SharedType type, llvm::StringRef line,
+                         llvm::StringRef column);
 /// Without the brackets around all of it.
 llvm::StringRef bare(llvm::StringRef expression);
 
@@ -176,13 +180,18 @@ private:
   void unpackVector(llvm::StringRef t, mlir::Type element, int64_t vector,
                     llvm::StringRef from);
   std::string packVector(Value tile, int64_t vector);
-  /// "buffer + (row * pitch + col) * bytes" of a thread, in a variable.
-  std::string sharedPlace(Value buffer, Layout layout,
-                          llvm::SmallVectorImpl<std::string> &strides);
+  /// The place of entry r in a buffer, given r. What all entries of a thread
+  /// share stands in a variable.
+  std::function<std::string(R)> sharedPlace(Value buffer, Layout layout);
 
   // PrintProducts.cpp
   Result reduce(Op *op);
   Result mma(Op *op);
+  /// Where a lane finds its rows of the matrices of a factor: given the number
+  /// of a step of 16 along the depth and that of a block.
+  std::function<std::string(R, R)> matrixPlace(Value factor, bool isA,
+                                               Layout layout, int64_t blocks,
+                                               int64_t blockStep);
   Result tensorCores(gpu::MmaOp op, llvm::StringRef sum);
   Result scalarProducts(gpu::MmaOp op, llvm::StringRef sum);
 

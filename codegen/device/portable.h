@@ -55,6 +55,21 @@ FA_DEVICE To bitcast(From x) {
   return __builtin_bit_cast(To, x);
 }
 
+/// Where byte `column` of `line` lies in a swizzled buffer of `lines` lines
+/// (!fa_gpu.shared).
+template <unsigned swizzle>
+FA_DEVICE constexpr unsigned swizzled(unsigned lines, unsigned line,
+                                      unsigned column) {
+  unsigned at =
+      column / swizzle * (lines * swizzle) + line * swizzle + column % swizzle;
+  return at ^ (at >> 3 & (swizzle - 16));
+}
+/// From one place to another, `step` further: what swizzled() gives for the
+/// lines and columns between, if adding them carries into no bit that matters.
+FA_DEVICE constexpr unsigned swizzled_step(unsigned at, unsigned step) {
+  return (at ^ (step & 0x70u)) + (step & ~0x70u);
+}
+
 /// What literals cannot say.
 template <class T>
 FA_DEVICE T infinity() {

@@ -331,28 +331,52 @@ int64_t SharedType::getElementBytes() const {
   return t.isIndex() ? 8 : llvm::divideCeil(t.getIntOrFloatBitWidth(), 8);
 }
 int64_t SharedType::getStageBytes() const {
-  return llvm::alignTo(getLines() * getPitch() * getElementBytes(), 16);
+  int64_t entries = getSwizzle() ? getLineLength() : getPitch();
+  return llvm::alignTo(getLines() * entries * getElementBytes(), 16);
 }
-SharedType SharedType::withoutStages() const {
-  return get(getContext(), getShape(), getElementType(), getPitch(), 1,
-             getFlipped());
+SharedType SharedType::withStages(int64_t stages) const {
+  return get(getContext(), getShape(), getElementType(), getPitch(), stages,
+             getFlipped(), getSwizzle());
 }
 SharedType SharedType::flip() const {
   SmallVector<int64_t> shape(llvm::reverse(getShape()));
   return get(getContext(), shape, getElementType(), getPitch(), getStages(),
-             !getFlipped());
+             !getFlipped(), getSwizzle());
+}
+SharedType SharedType::getSwizzled(ArrayRef<int64_t> shape, Type element,
+                                   int64_t swizzle) {
+  return get(element.getContext(), shape, element, /*pitch=*/swizzle / 2,
+             /*stages=*/1, /*flipped=*/false, swizzle);
 }
 
 LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError,
                                  ArrayRef<int64_t> shape, Type elementType,
-                                 int64_t pitch, int64_t stages, bool flipped) {
+                                 int64_t pitch, int64_t stages, bool flipped,
+                                 int64_t swizzle) {
   if (shape.empty() || shape.size() > 2 ||
       llvm::any_of(shape, [](int64_t n) { return n < 1; }))
     return emitError() << "expected one or two static dims";
   if (!elementType.isIntOrIndexOrFloat())
     return emitError() << "expected numbers as entries, got " << elementType;
   int64_t length = shape.size() == 1 ? shape[0] : shape[flipped ? 0 : 1];
-  if (pitch < length)
+  if (swizzle) {
+    if (swizzle != 32 && swizzle != 64 && swizzle != 128)
+      return emitError() << "expected a swizzle of 32, 64 or 128 bytes, got "
+                         << swizzle;
+    if (shape.size() != 2 || !elementType.isIntOrFloat() ||
+        elementType.getIntOrFloatBitWidth() != 16)
+      return emitError() << "expected rank 2 and 16-bit entries in a swizzled "
+                            "buffer";
+    if (length * 2 % swizzle || shape[flipped ? 1 : 0] % 8)
+      return emitError() << "expected lines of whole panels of " << swizzle
+                         << " bytes, and a multiple of 8 of them, in a "
+                            "swizzled buffer, got "
+                         << shape[flipped ? 1 : 0] << " lines of " << length * 2
+                         << " bytes";
+    if (pitch * 2 != swizzle)
+      return emitError() << "expected a pitch of a panel's line, "
+                         << swizzle / 2 << ", got " << pitch;
+  } else if (pitch < length)
     return emitError() << "expected a pitch of at least the line's length, "
                        << length << ", got " << pitch;
   if (stages < 1)
@@ -365,12 +389,17 @@ LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError,
 Type SharedType::parse(AsmParser &p) {
   SmallVector<int64_t> shape;
   Type element;
-  int64_t pitch = 0, stages = 1;
+  int64_t pitch = 0, stages = 1, swizzle = 0;
   bool flipped = false;
   if (p.parseLess() || p.parseDimensionList(shape, /*allowDynamic=*/false) ||
-      p.parseType(element) || p.parseComma() || p.parseKeyword("pitch") ||
-      p.parseEqual() || p.parseInteger(pitch))
+      p.parseType(element) || p.parseComma())
     return {};
+  bool swizzled = succeeded(p.parseOptionalKeyword("swizzle"));
+  if ((!swizzled && p.parseKeyword("pitch")) || p.parseEqual() ||
+      p.parseInteger(swizzled ? swizzle : pitch))
+    return {};
+  if (swizzled)
+    pitch = swizzle / 2;
   while (succeeded(p.parseOptionalComma())) {
     StringRef key;
     if (p.parseKeyword(&key))
@@ -389,14 +418,18 @@ Type SharedType::parse(AsmParser &p) {
   if (p.parseGreater())
     return {};
   return getChecked([&] { return p.emitError(p.getNameLoc()); }, p.getContext(),
-                    shape, element, pitch, stages, flipped);
+                    shape, element, pitch, stages, flipped, swizzle);
 }
 
 void SharedType::print(AsmPrinter &p) const {
   p << "<";
   for (int64_t n : getShape())
     p << n << "x";
-  p << getElementType() << ", pitch = " << getPitch();
+  p << getElementType() << ", ";
+  if (getSwizzle())
+    p << "swizzle = " << getSwizzle();
+  else
+    p << "pitch = " << getPitch();
   if (getStages() != 1)
     p << ", stages = " << getStages();
   if (getFlipped())

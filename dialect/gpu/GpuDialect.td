@@ -113,10 +113,19 @@ def FAGpu_SharedType : TypeDef<FAGpu_Dialect, "Shared"> {
     lies at `i * pitch + j`; in a `flipped` view at `j * pitch + i`. A pitch
     above the line's length keeps tensor-core loads free of bank conflicts.
 
+    With `swizzle`, 32, 64 or 128 bytes, lines of 16-bit entries are cut into
+    panels of so many bytes: a panel holds its part of all lines, one after the
+    other, and panel follows panel. In a panel, the number of a 16-byte piece is
+    XORed with bits 7 and up of its offset (128: piece ^ line % 8; 64: piece ^
+    line / 2 % 4; 32: piece ^ line / 4 % 2). This is what warpgroup products and
+    bulk copies know; the buffer starts at a multiple of 1024 bytes. The pitch
+    is then that of a panel and is not stated.
+
     ```mlir
     !fa_gpu.shared<64x128xbf16, pitch = 136>
     !fa_gpu.shared<64x128xbf16, pitch = 136, stages = 2>
     !fa_gpu.shared<128x64xbf16, pitch = 136, flipped>
+    !fa_gpu.shared<64x128xbf16, swizzle = 128, stages = 2>
     ```
   }];
   let parameters = (ins
@@ -124,7 +133,8 @@ def FAGpu_SharedType : TypeDef<FAGpu_Dialect, "Shared"> {
     "::mlir::Type":$elementType,
     "int64_t":$pitch,
     "int64_t":$stages,
-    "bool":$flipped);
+    "bool":$flipped,
+    "int64_t":$swizzle);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -135,8 +145,14 @@ def FAGpu_SharedType : TypeDef<FAGpu_Dialect, "Shared"> {
     int64_t getElementBytes() const;
     int64_t getStageBytes() const;
     int64_t getBytes() const { return getStageBytes() * getStages(); }
-    SharedType withoutStages() const;
+    SharedType withStages(int64_t stages) const;
+    SharedType withoutStages() const { return withStages(1); }
     SharedType flip() const;
+    /// A buffer of one stage with lines, in memory, of whole panels.
+    static SharedType getSwizzled(::llvm::ArrayRef<int64_t> shape,
+                                  ::mlir::Type element, int64_t swizzle);
+    /// What the buffer's offset must be a multiple of.
+    int64_t getAlignment() const { return getSwizzle() ? 1024 : 16; }
   }];
 }
 

@@ -19,10 +19,6 @@ using namespace fathom::gpu;
 using Effects =
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
-static RankedTensorType tileType(Value v) {
-  return cast<RankedTensorType>(v.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
@@ -234,11 +230,13 @@ void ClaimOp::getEffects(Effects &e) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult AllocOp::verify() {
-  if (getResult().getType().getFlipped())
+  SharedType type = getResult().getType();
+  if (type.getFlipped())
     return emitOpError("expected a buffer that is not flipped");
-  if (auto at = getOffset(); at && (int64_t(*at) < 0 || *at % 16))
-    return emitOpError("expected an offset that is a multiple of 16, got ")
-           << *at;
+  if (auto at = getOffset();
+      at && (int64_t(*at) < 0 || *at % type.getAlignment()))
+    return emitOpError("expected an offset that is a multiple of ")
+           << type.getAlignment() << ", got " << *at;
   return success();
 }
 void AllocOp::getEffects(Effects &e) {

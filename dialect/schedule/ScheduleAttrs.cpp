@@ -68,10 +68,9 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
         return failure();
       return dqPolicy = *e, success();
     }
-    return p.emitError(loc,
-                       "expected one of [block_m, block_n, p, dq, "
-                       "dq_splits, kv_splits, num_warps, stages, "
-                       "deterministic, origin], got '")
+    return p.emitError(loc, "expected one of [block_m, block_n, p, dq, "
+                            "dq_splits, kv_splits, num_warps, stages, "
+                            "deterministic, origin], got '")
            << key << "'";
   };
   if (p.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, field))

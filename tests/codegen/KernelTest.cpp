@@ -61,6 +61,13 @@ int64_t bytesOf(StringRef type) {
                                            : 1;
 }
 
+/// How a buffer of lines of `length` entries lies: with so much more pitch, or,
+/// below 0, swizzled.
+std::string arrangement(int64_t length, int64_t pad) {
+  return pad < 0 ? fmt::format("swizzle = {}", -pad)
+                 : fmt::format("pitch = {}", length + pad);
+}
+
 constexpr double kPoison = 77;
 
 /// A matrix (or a vector) of any type, in rows of `pitch` entries.
@@ -559,7 +566,7 @@ TEST(Kernel, ThroughSharedMemory) {
                  int64_t pad) {
     Array &x = arrays.emplace_back(type, rows, cols).fill(runs.size());
     Array &y = arrays.emplace_back(type, rows, cols);
-    int64_t pitch = (flipped ? rows : cols) + pad;
+    std::string how = arrangement(flipped ? rows : cols, pad);
     Case r;
     r.name = fmt::format("convert{}", runs.size());
     r.arrays = {&x, &y};
@@ -569,13 +576,14 @@ TEST(Kernel, ThroughSharedMemory) {
                                 text(from)),
                 b = fmt::format("tensor<{}x{}x{}, {}>", rows, cols, type,
                                 text(to)),
-                plain = fmt::format("!fa_gpu.shared<{}x{}x{}, pitch = {}>",
+                plain = fmt::format("!fa_gpu.shared<{}x{}x{}, {}>",
                                     flipped ? cols : rows,
-                                    flipped ? rows : cols, type, pitch),
-                view = flipped ? fmt::format("!fa_gpu.shared<{}x{}x{}, pitch = "
-                                             "{}, flipped>",
-                                             rows, cols, type, pitch)
-                               : plain;
+                                    flipped ? rows : cols, type, how),
+                view =
+                    flipped
+                        ? fmt::format("!fa_gpu.shared<{}x{}x{}, {}, flipped>",
+                                      rows, cols, type, how)
+                        : plain;
     r.body = constants({rows, cols});
     r.body += fmt::format(
         "%buf = fa_gpu.alloc : {0}\n{1}"
@@ -606,6 +614,15 @@ TEST(Kernel, ThroughSharedMemory) {
   add("f64", 64, 32, mma(64, 32, 2, 2), lines(64, 32, 2, 4), false, 2);
   add("i1", 64, 32, mma(64, 32, 2, 2), lines(64, 32, 8, 4), false, 0);
   add("index", 32, 32, mma(32, 32, 2, 1), lines(32, 32, 1, 2), false, 1);
+  // Swizzled.
+  add("bf16", 64, 64, mma(64, 64, 4, 1), lines(64, 64, 8, 4), false, -128);
+  add("bf16", 128, 128, mma(128, 128, 8, 1), mma(128, 128, 4, 2), false, -128);
+  add("f16", 64, 96, lines(64, 96, 8, 4), mma(64, 96, 1, 4), false, -64);
+  add("f16", 64, 48, mma(64, 48, 2, 2), lines(64, 48, 2, 4), false, -32);
+  add("bf16", 64, 32, mma(64, 32, 2, 2), mma(64, 32, 4, 1), true, -128);
+  add("bf16", 64, 64, mma(64, 64, 4, 1).transposed(), mma(64, 64, 2, 2), false,
+      -64);
+  add("bf16", 48, 48, mma(48, 48, 1, 2), lines(48, 48, 1, 2), false, -32);
   runAll(runs);
 }
 
@@ -617,11 +634,11 @@ enum class A { plain, flipped, registers };
 
 Case product(std::deque<Array> &arrays, const std::string &type, int64_t m,
              int64_t n, int64_t k, int warpsM, int warpsN, A form, bool flipB,
-             int number) {
+             int number, int64_t swizzle = 0) {
   std::string sum = type == "f64" ? "f64" : "f32";
   bool half = sum == "f32" && type != "f32";
   bool flipA = form == A::flipped;
-  int64_t pad = half ? 8 : 4;
+  int64_t pad = swizzle ? -swizzle : half ? 8 : 4;
   Array &a =
       flipA ? arrays.emplace_back(type, k, m) : arrays.emplace_back(type, m, k);
   Array &b =
@@ -640,11 +657,11 @@ Case product(std::deque<Array> &arrays, const std::string &type, int64_t m,
   r.body = constants({m, n, k});
   // A factor as it lies in memory, and the view that the product takes.
   auto factor = [&](const char *name, Array &x, bool flip) {
-    std::string plain = fmt::format("!fa_gpu.shared<{}x{}x{}, pitch = {}>",
-                                    x.rows, x.cols, type, x.cols + pad),
-                view = fmt::format("!fa_gpu.shared<{}x{}x{}, pitch = {}, "
-                                   "flipped>",
-                                   x.cols, x.rows, type, x.cols + pad),
+    std::string how = arrangement(x.cols, pad),
+                plain = fmt::format("!fa_gpu.shared<{}x{}x{}, {}>", x.rows,
+                                    x.cols, type, how),
+                view = fmt::format("!fa_gpu.shared<{}x{}x{}, {}, flipped>",
+                                   x.cols, x.rows, type, how),
                 tile = fmt::format("tensor<{}x{}x{}, {}>", x.rows, x.cols, type,
                                    text(lines(x.rows, x.cols, 1, warps)));
     r.body += fmt::format(
@@ -695,9 +712,9 @@ TEST(Kernel, ProductsOfHalves) {
   std::deque<Array> arrays;
   std::vector<Case> runs;
   auto add = [&](const char *type, int64_t m, int64_t n, int64_t k, int wm,
-                 int wn, A form, bool flipB) {
-    runs.push_back(
-        product(arrays, type, m, n, k, wm, wn, form, flipB, runs.size()));
+                 int wn, A form, bool flipB, int64_t swizzle = 0) {
+    runs.push_back(product(arrays, type, m, n, k, wm, wn, form, flipB,
+                           runs.size(), swizzle));
   };
   for (A form : {A::plain, A::flipped, A::registers})
     for (bool flip : {false, true}) {
@@ -712,6 +729,13 @@ TEST(Kernel, ProductsOfHalves) {
   add("f16", 16, 8, 16, 1, 1, A::plain, false);
   add("f16", 16, 64, 32, 1, 8, A::plain, false);
   add("bf16", 16, 24, 32, 4, 1, A::plain, true);
+  for (A form : {A::plain, A::flipped, A::registers})
+    for (bool flip : {false, true}) {
+      add("bf16", 64, 128, 128, 4, 1, form, flip, 128);
+      add("f16", 32, 96, 32, 2, 1, form, flip, 64);
+      if (form != A::registers)
+        add("bf16", 64, 96, 64, 2, 4, form, flip, 32);
+    }
   runAll(runs);
 }
 
@@ -733,8 +757,9 @@ TEST(Kernel, CopiesAhead) {
   // Sums the products of blocks, with the next block on its way.
   std::deque<Array> arrays;
   std::vector<Case> runs;
-  auto add = [&](int warps, int64_t cols, int64_t vector) {
+  auto add = [&](int warps, int64_t cols, int64_t vector, int64_t pad = 8) {
     int64_t rows = 100, m = 16 * warps;
+    std::string how = arrangement(cols, pad);
     Array &a = arrays.emplace_back("bf16", m, rows).fill(vector);
     Array &b = arrays.emplace_back("bf16", rows, cols).fill(vector + 1);
     Array &y = arrays.emplace_back("f32", m, cols);
@@ -742,11 +767,9 @@ TEST(Kernel, CopiesAhead) {
                                   text(mma(m, cols, warps, 1))),
                 left = fmt::format("tensor<{}x16xbf16, {}>", m,
                                    text(mma(m, 16, warps, 1))),
-                one = fmt::format("!fa_gpu.shared<16x{}xbf16, pitch = {}>",
-                                  cols, cols + 8),
-                two = fmt::format("!fa_gpu.shared<16x{}xbf16, pitch = {}, "
-                                  "stages = 2>",
-                                  cols, cols + 8);
+                one = fmt::format("!fa_gpu.shared<16x{}xbf16, {}>", cols, how),
+                two = fmt::format("!fa_gpu.shared<16x{}xbf16, {}, stages = 2>",
+                                  cols, how);
     Case r;
     r.name = fmt::format("ahead{}", runs.size());
     r.arrays = {&a, &b, &y};
@@ -795,6 +818,10 @@ TEST(Kernel, CopiesAhead) {
   add(2, 80, 16);
   add(1, 16, 8);
   add(8, 48, 4);
+  add(4, 128, 16, -128);
+  add(1, 64, 16, -128);
+  add(2, 96, 8, -64);
+  add(1, 48, 4, -32);
   runAll(runs);
 }
 

@@ -18,7 +18,7 @@ fa_gpu.kernel @halves(%n: index) num_warps(2) min_blocks(1) alignments([0]) {
   // CHECK: for (int k = 0; k < 2; ++k) {
   // CHECK: fa::ldmatrix_x4_trans(a[m], at_a + k * 2304 + m * 64);
   // CHECK: fa::ldmatrix_x4_trans(b, at_b + k * 1024 + n * 16);
-  // CHECK: fa::ldmatrix_x2_trans(b, at_b + k * 1024 + 32);
+  // CHECK: fa::ldmatrix_x2_trans(b, at_b + k * 1024 + 2 * 16);
   // CHECK: fa::mma_m16n8k16<fa::f16>(acc + 4 * (m * 3 + 2), a[m], b[0], b[1]);
   %p = fa_gpu.mma %xt, %y, %zero : !fa_gpu.shared<64x32xf16, pitch = 72, flipped>, !fa_gpu.shared<32x24xf16, pitch = 32>, tensor<64x24xf32, #acc>
   // A factor in registers is used as it is.
@@ -38,5 +38,23 @@ fa_gpu.kernel @floats(%n: index) num_warps(2) min_blocks(1) alignments([0]) {
   // CHECK: a[r] = fa::load_shared<float>({{.*}}
   // CHECK: acc[r] = fa::fma(a[r / 2 % 2 + r / 12 * 2], b[r % 2 + r / 4 % 3 * 2], acc[r]);
   %p = fa_gpu.mma %x, %y, %zero : !fa_gpu.shared<64x20xf32, pitch = 24>, !fa_gpu.shared<20x24xf32, pitch = 28>, tensor<64x24xf32, #acc>
+  fa_gpu.return
+}
+
+// Swizzled factors: what a lane adds is swizzled once, steps are constants.
+// CHECK: next kernel
+fa_gpu.kernel @swizzled(%n: index) num_warps(2) min_blocks(1) alignments([0]) {
+  %zero = arith.constant dense<0.0> : tensor<64x24xf32, #acc>
+  %x = fa_gpu.alloc at 0 : !fa_gpu.shared<32x64xf16, swizzle = 128>
+  // CHECK: const unsigned shared2 = 4096; // 24x32 f16, swizzle 64
+  %y = fa_gpu.alloc at 4096 : !fa_gpu.shared<24x32xf16, swizzle = 64>
+  %xt = fa_gpu.flip %x : !fa_gpu.shared<32x64xf16, swizzle = 128> -> !fa_gpu.shared<64x32xf16, swizzle = 128, flipped>
+  %yt = fa_gpu.flip %y : !fa_gpu.shared<24x32xf16, swizzle = 64> -> !fa_gpu.shared<32x24xf16, swizzle = 64, flipped>
+  // CHECK: const unsigned at_a = shared + fa::swizzled<128>(32, lane / 16 * 8 + lane % 8, (lane / 8 % 2 * 8 + warp * 16) * 2);
+  // CHECK: const unsigned at_b = shared2 + fa::swizzled<64>(24, lane / 16 * 8 + lane % 8, (lane / 8 % 2 * 8) * 2);
+  // CHECK: fa::ldmatrix_x4_trans(a[m], fa::swizzled_step(at_a, fa::swizzled<128>(32, k * 16, (m * 32) * 2)));
+  // CHECK: fa::ldmatrix_x4(b, fa::swizzled_step(at_b, fa::swizzled<64>(24, n * 8, (k * 16) * 2)));
+  // CHECK: fa::ldmatrix_x2(b, fa::swizzled_step(at_b, fa::swizzled<64>(24, 2 * 8, (k * 16) * 2)));
+  %p = fa_gpu.mma %xt, %yt, %zero : !fa_gpu.shared<64x32xf16, swizzle = 128, flipped>, !fa_gpu.shared<32x24xf16, swizzle = 64, flipped>, tensor<64x24xf32, #acc>
   fa_gpu.return
 }

@@ -86,6 +86,26 @@ func.func private @f(!fa_gpu.shared<64xf32, pitch = 64, flipped>)
 
 // -----
 
+// expected-error@+1 {{expected a swizzle of 32, 64 or 128 bytes, got 256}}
+func.func private @f(!fa_gpu.shared<64x128xbf16, swizzle = 256>)
+
+// -----
+
+// expected-error@+1 {{expected rank 2 and 16-bit entries in a swizzled buffer}}
+func.func private @f(!fa_gpu.shared<64x64xf32, swizzle = 128>)
+
+// -----
+
+// expected-error@+1 {{expected lines of whole panels of 128 bytes, and a multiple of 8 of them, in a swizzled buffer, got 64 lines of 192 bytes}}
+func.func private @f(!fa_gpu.shared<96x64xbf16, swizzle = 128, flipped>)
+
+// -----
+
+// expected-error@+1 {{expected lines of whole panels of 64 bytes, and a multiple of 8 of them, in a swizzled buffer, got 12 lines of 64 bytes}}
+func.func private @f(!fa_gpu.shared<12x32xbf16, swizzle = 64>)
+
+// -----
+
 // expected-error@+1 {{expected 'stages' or 'flipped', got 'copies'}}
 func.func private @f(!fa_gpu.shared<64xf32, pitch = 64, copies = 2>)
 
@@ -275,6 +295,13 @@ fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) ali
 fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
   // expected-error@+1 {{expected an offset that is a multiple of 16, got 8}}
   %s = fa_gpu.alloc at 8 : !fa_gpu.shared<64x64xf32, pitch = 64>
+}
+
+// -----
+
+fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
+  // expected-error@+1 {{expected an offset that is a multiple of 1024, got 512}}
+  %s = fa_gpu.alloc at 512 : !fa_gpu.shared<64x64xbf16, swizzle = 128>
 }
 
 // -----

@@ -34,6 +34,12 @@ fa_gpu.kernel @scores(%q: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %k: mem
   fa_gpu.store_shared %p, %qs : tensor<64x64xbf16, #acc>, !fa_gpu.shared<64x64xbf16, pitch = 72>
   fa_gpu.barrier
   %back = fa_gpu.load_shared %qs : !fa_gpu.shared<64x64xbf16, pitch = 72> -> tensor<64x64xbf16, #acc>
+  // CHECK: fa_gpu.alloc at 2048 : <64x64xbf16, swizzle = 128, stages = 2>
+  // CHECK: fa_gpu.flip %{{.*}} : <64x64xbf16, swizzle = 128> -> <64x64xbf16, swizzle = 128, flipped>
+  %ws = fa_gpu.alloc at 2048 : !fa_gpu.shared<64x64xbf16, swizzle = 128, stages = 2>
+  %w0 = fa_gpu.stage %ws[%c0] : !fa_gpu.shared<64x64xbf16, swizzle = 128, stages = 2> -> !fa_gpu.shared<64x64xbf16, swizzle = 128>
+  fa_gpu.store_shared %p, %w0 : tensor<64x64xbf16, #acc>, !fa_gpu.shared<64x64xbf16, swizzle = 128>
+  %wt = fa_gpu.flip %w0 : !fa_gpu.shared<64x64xbf16, swizzle = 128> -> !fa_gpu.shared<64x64xbf16, swizzle = 128, flipped>
   %max = fa.reduce max %o dim 1 : tensor<64x64xf32, #acc> -> tensor<64xf32, #row>
   %u = fa_gpu.convert %max : tensor<64xf32, #row> -> tensor<64xf32, #row>
   fa_gpu.wait_turn %c0 at %tickets[%b] : memref<?xi32>

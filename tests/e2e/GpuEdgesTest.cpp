@@ -57,6 +57,27 @@ TEST(GpuEdges, AnySizeIsRight) {
     }
 }
 
+// A factor of 16 rows of 512 doubles takes 64 KiB, a CTA of the smallest GPUs
+// has 99: factors are loaded for each product, sums go in parts.
+TEST(GpuEdges, TheWidestHeadsFitTheSmallestGpu) {
+  Spec spec = named("causal", DType::f64);
+  spec.d = 500;
+  spec.dv = 512;
+  spec.heads = 2;
+  spec.kvHeads = spec.batch = 1;
+  spec.sq = 20;
+  spec.sk = 37;
+  World w(spec);
+  auto e = compiled(w, gpuOptions(w, "sm_86", 0, 0));
+  ASSERT_TRUE(e);
+  EXPECT_EQ(w.failures(w.run(e->executable)), "");
+  PipelineOptions without = gpuOptions(w, "sm_86", 0, 0);
+  without.skip = {"fa-gpu-reload-factors"};
+  std::string error;
+  EXPECT_FALSE(Emulated::compile(w, without, error));
+  EXPECT_NE(error.find("bytes of shared memory"), std::string::npos) << error;
+}
+
 TEST(GpuEdges, ForwardAloneIsRight) {
   for (const char *name : {"causal", "alibi", "packed"}) {
     World w(named(name, DType::f16));

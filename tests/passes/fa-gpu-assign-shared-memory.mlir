@@ -6,6 +6,9 @@
 
 #l = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 2:1:8], lanes = [4:1:2, 8:0:1], warps = [2:0:16]>
 #n = #fa_gpu.layout<registers = [2:1:1, 2:0:8], lanes = [4:1:2, 8:0:1], warps = [2:0:16]>
+#o = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 4:1:8], lanes = [4:1:2, 8:0:1], warps = [2:0:16]>
+#p = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 9:1:8, 2:0:32], lanes = [4:1:2, 8:0:1], warps = [2:0:16]>
+#q = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [2:0:16]>
 !s = !fa_gpu.shared<32x16xf32, pitch = 20>
 !ring = !fa_gpu.shared<32x16xf32, pitch = 20, stages = 2>
 !t = !fa_gpu.shared<32x8xf32, pitch = 12>
@@ -82,5 +85,30 @@ fa_gpu.kernel @after_loop(%x: memref<?x16xf32>, %n: index) num_warps(2) min_bloc
   fa_gpu.store_shared %h, %b : tensor<32x8xf32, #n>, !t
   fa_gpu.barrier
   %bb = fa_gpu.load_shared %b : !t -> tensor<32x8xf32, #n>
+  fa_gpu.return
+}
+
+// Swizzled buffers begin at multiples of 1024 bytes.
+// CHECK-LABEL: @swizzled
+// CHECK: fa_gpu.alloc at 0 : <64x72xbf16, pitch = 72>
+// CHECK: fa_gpu.alloc at 9216 : <32x64xbf16, swizzle = 128>
+// CHECK: fa_gpu.alloc at 14336 : <32x32xbf16, swizzle = 64>
+fa_gpu.kernel @swizzled(%x: memref<?x16xf32>, %n: index) num_warps(2) min_blocks(1) alignments([16, 0]) {
+  %t = arith.constant dense<1.0> : tensor<64x72xbf16, #p>
+  %h = arith.constant dense<1.0> : tensor<32x64xbf16, #q>
+  %g = arith.constant dense<1.0> : tensor<32x32xbf16, #o>
+  %a = fa_gpu.alloc : !fa_gpu.shared<64x72xbf16, pitch = 72>
+  %b = fa_gpu.alloc : !fa_gpu.shared<32x64xbf16, swizzle = 128>
+  %c = fa_gpu.alloc : !fa_gpu.shared<32x32xbf16, swizzle = 64>
+  %e = fa_gpu.alloc : !fa_gpu.shared<32x32xbf16, pitch = 36>
+  fa_gpu.store_shared %t, %a : tensor<64x72xbf16, #p>, !fa_gpu.shared<64x72xbf16, pitch = 72>
+  fa_gpu.store_shared %h, %b : tensor<32x64xbf16, #q>, !fa_gpu.shared<32x64xbf16, swizzle = 128>
+  fa_gpu.store_shared %g, %e : tensor<32x32xbf16, #o>, !fa_gpu.shared<32x32xbf16, pitch = 36>
+  fa_gpu.store_shared %g, %c : tensor<32x32xbf16, #o>, !fa_gpu.shared<32x32xbf16, swizzle = 64>
+  fa_gpu.barrier
+  %aa = fa_gpu.load_shared %a : !fa_gpu.shared<64x72xbf16, pitch = 72> -> tensor<64x72xbf16, #p>
+  %bb = fa_gpu.load_shared %b : !fa_gpu.shared<32x64xbf16, swizzle = 128> -> tensor<32x64xbf16, #q>
+  %ee = fa_gpu.load_shared %e : !fa_gpu.shared<32x32xbf16, pitch = 36> -> tensor<32x32xbf16, #o>
+  %cc = fa_gpu.load_shared %c : !fa_gpu.shared<32x32xbf16, swizzle = 64> -> tensor<32x32xbf16, #o>
   fa_gpu.return
 }

@@ -153,7 +153,7 @@ struct Options {
   cl::opt<int64_t> numWarps =
       number("num-warps", "GPU: warps a CTA (default: chosen)", 0);
   cl::opt<int64_t> stages = number(
-      "stages", "GPU: buffers for what loops copy ahead (default: 2)", 2);
+      "stages", "GPU: buffers for what loops copy ahead (default: chosen)", 0);
   cl::opt<std::string> pPolicy =
       text("p-policy", "recompute, store or store_compressed", "NAME");
   cl::opt<std::string> dqPolicy = text(

@@ -153,7 +153,8 @@ struct GpuAssignSharedMemoryPass
       });
       // Whole rows of banks for what is read in matrices.
       SharedType type = buffer.value.getType();
-      int64_t align = type.getRank() == 2 ? 128 : 16;
+      int64_t align = std::max<int64_t>(type.getAlignment(),
+                                        type.getRank() == 2 ? 128 : 16);
       for (const Buffer *other : fixed)
         if (buffer.offset + buffer.bytes > other->offset)
           buffer.offset = std::max<int64_t>(

@@ -7,16 +7,6 @@
 
 namespace fathom::gpu {
 
-inline mlir::RankedTensorType tileType(mlir::Value v) {
-  return mlir::cast<mlir::RankedTensorType>(v.getType());
-}
-inline bool isTile(mlir::Value v) {
-  return mlir::isa<mlir::RankedTensorType>(v.getType());
-}
-
-/// True for ops that map entry by entry on tiles: arith and math.
-bool isElementwise(mlir::Operation *op);
-
 /// The layouts that `fa-map-to-gpu` gives tiles in a kernel of `numWarps`
 /// warps. Rank 2: accumulators of products, as many warps along the rows as
 /// fit. Rank 1: one entry per row of such a tile.

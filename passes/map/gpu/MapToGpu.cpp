@@ -540,10 +540,10 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   int64_t warps = schedule ? schedule.getNumWarps() : int64_t(numWarps);
   OpBuilder outside(f);
   outside.setInsertionPointAfter(f);
-  auto kernel = KernelOp::create(
-      outside, loc, name, b.getFunctionType(types, {}), ArrayAttr(),
-      ArrayAttr(), warps ? warps : chooseWarps(nest),
-      /*min_blocks=*/1, alignments);
+  auto kernel = KernelOp::create(outside, loc, name,
+                                 b.getFunctionType(types, {}), ArrayAttr(),
+                                 ArrayAttr(), warps ? warps : chooseWarps(nest),
+                                 /*min_blocks=*/1, alignments);
   Block *body = &kernel.getBody().emplaceBlock();
   for (auto [v, type] : llvm::zip(passed, types))
     body->addArgument(type, namedLoc(v));
@@ -562,7 +562,9 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   Value cta;
   if (ordered) {
     auto scratch = AllocOp::create(
-        b, SharedType::get(b.getContext(), {1}, b.getI32Type(), 1, 1, false),
+        b,
+        SharedType::get(b.getContext(), {1}, b.getI32Type(), /*pitch=*/1,
+                        /*stages=*/1, /*flipped=*/false, /*swizzle=*/0),
         IntegerAttr());
     cta = ClaimOp::create(b, b.getIndexType(), map.lookup(counter), scratch);
   } else {

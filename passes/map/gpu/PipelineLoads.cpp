@@ -69,6 +69,8 @@ struct GpuPipelineLoadsPass
     }
   }
 
+  int64_t count = 0; ///< stages in the kernel at hand
+
   /// Moves a wait for all copies down its block to the first use of one of
   /// those it is there for; copies issued on the way stay under way.
   static void sink(WaitOp wait) {
@@ -218,12 +220,8 @@ struct GpuPipelineLoadsPass
       OpBuilder b(alloc);
       if (loop->isProperAncestor(alloc))
         b.setInsertionPoint(loop);
-      rings.push_back(AllocOp::create(
-          b, alloc.getLoc(),
-          SharedType::get(b.getContext(), type.getShape(),
-                          type.getElementType(), type.getPitch(), count,
-                          /*flipped=*/false),
-          IntegerAttr()));
+      rings.push_back(AllocOp::create(b, alloc.getLoc(), type.withStages(count),
+                                      IntegerAttr()));
     }
 
     // The first iterations' copies, a group each.
