@@ -201,6 +201,8 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
     Option<"deterministic", "deterministic", "bool", "false",
            "promise bitwise equal results in every run">,
     Option<"gpu", "gpu", "bool", "false", "defaults for a GPU">,
+    Option<"warpgroups", "warpgroups", "bool", "false",
+           "defaults for a GPU with products of four warps">,
     Option<"part", "part", "std::string", "",
            "forward or backward if only that will be kept">
   ];
@@ -560,7 +562,9 @@ def MapToGpuPass : Pass<"fa-map-to-gpu", "::mlir::ModuleOp"> {
     Option<"aligned", "aligned", "bool", "false",
            "arrays with a static last dim are aligned to 16 bytes">,
     Option<"numWarps", "num-warps", "int64_t", "0",
-           "warps per CTA without a schedule, a power of 2; 0: by the registers needed">
+           "warps per CTA without a schedule, a power of 2; 0: by the registers needed">,
+    Option<"warpgroups", "warpgroups", "bool", "false",
+           "more warps, for products of four of them">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
@@ -585,6 +589,10 @@ def GpuOrientTilesPass : Pass<"fa-gpu-orient-tiles", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+  let options = [
+    Option<"warpgroups", "warpgroups", "bool", "false",
+           "products will be of four warps where they have as many along the lines">
+  ];
 }
 
 def GpuForwardFragmentsPass : Pass<"fa-gpu-forward-fragments", "::mlir::ModuleOp"> {
@@ -716,6 +724,25 @@ def GpuFoldDivisionsPass : Pass<"fa-gpu-fold-divisions", "::mlir::ModuleOp"> {
     is a normal number.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def GpuWarpgroupProductsPass : Pass<"fa-gpu-warpgroup-products", "::mlir::ModuleOp"> {
+  let summary = "products by groups of four warps, from swizzled buffers";
+  let description = [{
+    Optional, for sm_90a. Where a product of 16-bit factors has four warps, or a
+    multiple, along its rows and its factors in shared memory can be swizzled,
+    it is started by a `fa_gpu.wgmma` and waited for at once. All buffers that
+    such products read become swizzled.
+
+    ```mlir
+    // before
+    %s = fa_gpu.mma %q, %kt, %zero : !fa_gpu.shared<128x64xbf16, pitch = 72>, ...
+    // after
+    %t = fa_gpu.wgmma %q, %kt, %zero : !fa_gpu.shared<128x64xbf16, swizzle = 128>, ...
+    %s = fa_gpu.wgmma_wait 0 %t : tensor<128x128xf32, #layout>
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
 def GpuOrderGridPass : Pass<"fa-gpu-order-grid", "::mlir::ModuleOp"> {
@@ -867,7 +894,8 @@ def GpuPlaceBarriersPass : Pass<"fa-gpu-place-barriers", "::mlir::ModuleOp"> {
     touches after another of its CTA. Barriers that are there count. A copy
     writes its buffer until a wait that covers it; what it wrote is there after
     a barrier after that. Stages of a buffer whose numbers differ by a constant
-    modulo their count are told apart.
+    modulo their count are told apart. Where a `fa_gpu.wgmma` reads what threads
+    wrote, a `fa_gpu.fence_async` stands before the barrier.
 
     Before:
     ```mlir

@@ -10,6 +10,9 @@
 using namespace mlir;
 using namespace fathom;
 
+/// The GPU whose tensor cores take products of four warps.
+static constexpr StringLiteral kWithWarpgroups = "sm_90a";
+
 ArrayRef<PipelineStep> fathom::pipelineSteps() {
   static constexpr PipelineStep steps[] = {
       {"variant", "fa-specialize", true, ""},
@@ -40,6 +43,7 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"map", "fa-gpu-order-grid", false, "gpu"},
       {"map", "fa-gpu-peel-masks", false, "gpu"},
       {"map", "fa-gpu-fold-divisions", false, "gpu"},
+      {"map", "fa-gpu-warpgroup-products", false, kWithWarpgroups},
       {"map", "fa-gpu-lower-converts", true, "gpu"},
       {"map", "fa-gpu-place-barriers", true, "gpu"},
       {"map", "fa-gpu-assign-shared-memory", true, "gpu"},
@@ -73,6 +77,8 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
       s += " dq-policy=" + o.dqPolicy;
     if (o.target != "cpu")
       s += " gpu=true part=" + o.part;
+    if (o.target == kWithWarpgroups)
+      s += " warpgroups=true";
     return s;
   }
   if (pass == "fa-partition")
@@ -80,7 +86,10 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
   if (pass == "fa-specialize-masked-blocks")
     return o.target == "cpu" ? "" : "selects-only=true";
   if (pass == "fa-map-to-gpu")
-    return llvm::formatv("aligned={0}", o.aligned);
+    return llvm::formatv("aligned={0} warpgroups={1}", o.aligned,
+                         o.target == kWithWarpgroups);
+  if (pass == "fa-gpu-orient-tiles")
+    return llvm::formatv("warpgroups={0}", o.target == kWithWarpgroups);
   if (pass == "fa-gpu-reload-factors")
     return llvm::formatv("limit={0}", o.sharedBytes);
   if (pass == "fa-map-to-cpu")
@@ -134,7 +143,7 @@ LogicalResult fathom::buildPipeline(OpPassManager &pm, const PipelineOptions &o,
   bool endsInMap = *end > 0 && steps[*end - 1].stage == "map";
   for (size_t i = *start; i < steps.size(); ++i) {
     const PipelineStep &s = steps[i];
-    if (!s.target.empty() && (s.target == "cpu") != (o.target == "cpu"))
+    if (!s.isFor(o.target))
       continue;
     bool within = i < *end;
     bool wanted = within || ((o.map || o.runnable) && s.required);

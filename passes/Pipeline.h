@@ -13,10 +13,16 @@ namespace fathom {
 
 /// One pass of the pipeline.
 struct PipelineStep {
-  llvm::StringRef stage;  ///< variant, schedule, nest or map
-  llvm::StringRef pass;   ///< the pass argument, e.g. fa-tile
-  bool required;          ///< optional passes may be left out
-  llvm::StringRef target; ///< cpu or gpu if it is for that only
+  llvm::StringRef stage; ///< variant, schedule, nest or map
+  llvm::StringRef pass;  ///< the pass argument, e.g. fa-tile
+  bool required;         ///< optional passes may be left out
+  /// cpu, gpu or one GPU, as sm_90a, if it is for that only.
+  llvm::StringRef target;
+
+  bool isFor(llvm::StringRef other) const {
+    return target.empty() || target == other ||
+           (target == "gpu" && other != "cpu");
+  }
 };
 
 /// All passes, in order, those of all targets.

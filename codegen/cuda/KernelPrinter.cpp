@@ -93,7 +93,7 @@ std::string Printer::hint(Value v) {
       .Case("load_shared", "tile")
       .Case("block_id", "block")
       .Case("claim", "item")
-      .Case("mma", "acc")
+      .Cases({"mma", "wgmma"}, "acc")
       .Cases({"addi", "addf"}, "sum")
       .Cases({"subi", "subf"}, "diff")
       .Cases({"muli", "mulf"}, "prod")
@@ -484,6 +484,12 @@ LogicalResult Printer::print(Operation *op) {
       .Case<gpu::WaitTurnOp>([&](auto o) { return waitTurn(o); })
       .Case<gpu::EndTurnOp>([&](auto o) { return endTurn(o); })
       .Case<gpu::MmaOp>([&](auto o) { return mma(o); })
+      .Case<gpu::WgmmaOp>([&](auto o) { return wgmma(o); })
+      .Case<gpu::WgmmaWaitOp>([&](auto o) { return wgmmaWait(o); })
+      .Case<gpu::FenceAsyncOp>([&](auto) {
+        line("fa::fence_async();");
+        return success();
+      })
       .Default([&](Operation *o) {
         return fail(o, "expected an op that has a form in CUDA");
       });
@@ -554,6 +560,8 @@ llvm::Expected<Kernel> Printer::print() {
       "#ifdef FATHOM_EMULATION\n#include \"emulation.h\"\n#else\n",
       result.name, result.threads, sharedBytes, kernel.getSymName().str());
   result.source += deviceHeader();
+  for (auto &[name, text] : wgmmas)
+    result.source += text;
   result.source +=
       fmt::format("#endif\n\nFA_KERNEL({}, {})\nvoid {}({}) {{\n"
                   "  [[maybe_unused]] const int lane = fa::lane_id(), warp = "

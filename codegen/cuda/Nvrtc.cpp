@@ -452,6 +452,10 @@ llvm::Error compile(Kernel &kernel, const Target &target) {
     return createStringError("NVRTC gave no machine code for kernel '" +
                              kernel.name + "'");
   kernel.resources = parseReport(log);
+  if (std::string error = serialized(kernel); !error.empty())
+    return createStringError(error +
+                             "; leave out fa-gpu-warpgroup-products, or choose "
+                             "smaller blocks");
   if (std::string error = checkFits(kernel, target); !error.empty())
     return createStringError(error);
   return llvm::Error::success();

@@ -7,6 +7,8 @@
 
 #include "codegen/cuda/Printer.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace fathom;
 using namespace fathom::cuda;
@@ -89,21 +91,31 @@ LogicalResult Printer::reduce(Operation *op) {
 // Products
 //===----------------------------------------------------------------------===//
 
-LogicalResult Printer::mma(Operation *op) {
-  auto mma = cast<gpu::MmaOp>(op);
-  Value acc = mma.getAcc();
-  comment(op);
+std::string Printer::sumArray(Value acc, Value result, bool &starts) {
   // The sum's own array, if nothing reads it later and it is no other's.
   bool own = acc.hasOneUse() && !nameOf(acc).empty() &&
-             acc.getParentBlock() == op->getBlock() &&
+             acc.getParentBlock() == result.getParentBlock() &&
              !isa_and_nonnull<gpu::ConvertOp>(acc.getDefiningOp());
-  std::string sum;
   if (own) {
-    sum = names[mma.getResult()] = nameOf(acc);
-  } else {
-    sum = declareVariable(mma.getResult());
+    starts = true;
+    return names[result] = nameOf(acc);
+  }
+  std::string sum = declareVariable(result);
+  Value source = acc;
+  while (auto transpose = source.getDefiningOp<TransposeOp>())
+    source = transpose.getTile();
+  if (starts || !matchPattern(source, m_AnyZeroFloat())) {
+    starts = true;
     assign(sum, acc);
   }
+  return sum;
+}
+
+LogicalResult Printer::mma(Operation *op) {
+  auto mma = cast<gpu::MmaOp>(op);
+  comment(op);
+  bool starts = true;
+  std::string sum = sumArray(mma.getAcc(), mma.getResult(), starts);
   Type element = mma.getB().getType().getElementType();
   return isHalf(element) ? tensorCores(mma, sum) : scalarProducts(mma, sum);
 }
@@ -259,5 +271,140 @@ LogicalResult Printer::scalarProducts(gpu::MmaOp op, StringRef sum) {
                        bare(slicedNumber(layout, 0, "r")).str(),
                        bare(slicedNumber(layout, 1, "r")).str()));
   close();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Products of four warps
+//===----------------------------------------------------------------------===//
+
+/// fa::wgmma for one shape: the assembler wants each register by itself.
+static std::string wgmmaText(const std::string &name, const std::string &type,
+                             int64_t n, bool registers, bool transA,
+                             bool transB) {
+  std::string sums, operands;
+  int64_t count = n / 2;
+  for (int64_t i = 0; i < count; ++i) {
+    sums += fmt::format("{}%{}", i ? "," : "", i);
+    operands += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
+  }
+  std::string a = fmt::format("%{}", count), inputs = "\"l\"(a)";
+  if (registers) {
+    a = "{";
+    inputs.clear();
+    for (int64_t i = 0; i < 4; ++i) {
+      a += fmt::format("{}%{}", i ? "," : "", count + i);
+      inputs += fmt::format("{}\"r\"(a[{}])", i ? ", " : "", i);
+    }
+    a += "}";
+  }
+  int64_t next = count + (registers ? 4 : 1);
+  return fmt::format(
+      "template <>\n"
+      "FA_DEVICE void {}(float *d, {}a, unsigned long long b, bool add) {{\n"
+      "  asm volatile(\"{{.reg .pred p; setp.ne.b32 p, %{}, 0; \"\n"
+      "    \"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, %{}, "
+      "p, 1, 1{}, {};}}\"\n"
+      "    : {}\n"
+      "    : {}, \"l\"(b), \"r\"(int(add)));\n"
+      "}}\n",
+      name, registers ? "const unsigned *" : "unsigned long long ", next + 1, n,
+      type, type, sums, a, next,
+      registers ? ""
+      : transA  ? ", 1"
+                : ", 0",
+      int(transB), operands, inputs);
+}
+
+LogicalResult Printer::wgmma(Operation *op) {
+  auto wgmma = cast<gpu::WgmmaOp>(op);
+  comment(op);
+  bool starts = false;
+  std::string sum = sumArray(wgmma.getAcc(), wgmma.getResult(), starts);
+  auto tile = cast<RankedTensorType>(wgmma.getResult().getType());
+  Layout layout = gpu::layoutOf(tile);
+  auto [warpsM, warpsN] =
+      *layout.matchMma(tile.getDimSize(0), tile.getDimSize(1));
+  int64_t n = tile.getDimSize(1) / warpsN;
+  int64_t blocks = tile.getDimSize(0) / (16 * warpsM);
+  gpu::SharedType b = wgmma.getB().getType();
+  auto a = dyn_cast<gpu::SharedType>(wgmma.getA().getType());
+  int64_t depth = b.getShape()[0];
+  std::string registersA = a ? "" : arrayOf(wgmma.getA());
+
+  // The descriptor of a factor from the first row or column of these warps on,
+  // and the text of what is added for a step along the depth or to a block.
+  auto descriptor = [&](Value v, gpu::SharedType type, bool isA, int64_t own,
+                        const std::string &number, int64_t block) {
+    bool depthInLine = isA != type.getFlipped();
+    int64_t swizzle = type.getSwizzle();
+    int64_t panel = type.getLines() * swizzle;
+    // Bytes from one line to one `count` further, or along the lines.
+    auto across = [&](int64_t count) {
+      return depthInLine ? count * swizzle : count * 2 / swizzle * panel;
+    };
+    std::string name = fresh(isA ? "desc_a" : "desc_b");
+    line("const unsigned long long {} = fa::matrix_descriptor<{}>(fa::"
+         "shared_address({}{}), {});",
+         name, swizzle, nameOf(v),
+         number.empty() ? "" : fmt::format(" + {} * {}", number, across(own)),
+         depthInLine ? 16 : panel);
+    int64_t steps = swizzle / 32; // in a panel's line
+    std::string text = name;
+    if (!depthInLine)
+      text += fmt::format(" + k * {}", swizzle);
+    else if (depth / 16 <= steps)
+      text += " + k * 2";
+    else
+      text +=
+          fmt::format(" + (k / {0} * {1} + k % {0} * 2)", steps, panel / 16);
+    if (block)
+      text += fmt::format(" + m * {}", across(block) / 16);
+    return text;
+  };
+  std::string left =
+      a ? descriptor(wgmma.getA(), a, true, 64,
+                     warpsM > 4 ? fmt::format("warp % {} / 4", warpsM) : "",
+                     blocks > 1 ? 16 * warpsM : 0)
+        : fmt::format("{} + 4 * ({}k)", registersA,
+                      blocks > 1 ? fmt::format("m * {} + ", depth / 16) : "");
+  std::string right = descriptor(
+      wgmma.getB(), b, false, n,
+      warpsN > 1 ? fmt::format("warp / {}", warpsM) : "", /*block=*/0);
+
+  std::string type = cType(b.getElementType());
+  bool transA = a && a.getFlipped(), transB = !b.getFlipped();
+  std::string name =
+      fmt::format("fa::wgmma<{}, {}, {}, {}>", n, type, transA, transB);
+  wgmmas.insert({name + (a ? "" : "r"),
+                 wgmmaText(name, b.getElementType().isBF16() ? "bf16" : "f16",
+                           n, !a, transA, transB)});
+  int64_t registers = layout.getNumRegisters();
+  if (starts)
+    line("fa::pin<{}>({});", registers, sum);
+  if (!a)
+    line("fa::pin<{}>({});", blocks * depth / 4, registersA);
+  line("fa::wgmma_fence();");
+  openUnrolled(depth / 16, 1, "k");
+  if (blocks > 1)
+    openUnrolled(blocks, 1, "m");
+  line("{}({}{}, {}, {}, {});", name, sum,
+       blocks > 1 ? fmt::format(" + m * {}", n / 2) : "", left, right,
+       starts ? "true" : "k > 0");
+  if (blocks > 1)
+    close();
+  close();
+  line("fa::wgmma_commit();");
+  return success();
+}
+
+LogicalResult Printer::wgmmaWait(Operation *op) {
+  auto wait = cast<gpu::WgmmaWaitOp>(op);
+  comment(op);
+  line("fa::wgmma_wait<{}>();", wait.getPending());
+  for (auto [tile, result] : llvm::zip(wait.getTiles(), wait.getResults())) {
+    std::string name = names[result] = nameOf(tile);
+    line("fa::pin<{}>({});", gpu::layoutOf(tile).getNumRegisters(), name);
+  }
   return success();
 }

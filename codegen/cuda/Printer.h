@@ -22,6 +22,7 @@
 #include "llvm/Support/Error.h"
 #include <fmt/format.h>
 #include <functional>
+#include <map>
 
 namespace fathom::cuda {
 
@@ -187,6 +188,11 @@ private:
   // PrintProducts.cpp
   Result reduce(Op *op);
   Result mma(Op *op);
+  Result wgmma(Op *op);
+  Result wgmmaWait(Op *op);
+  /// The array that a product adds to: that of `acc`, if nothing reads it
+  /// later, or a new one of `result`; `starts` at zero if it is not set.
+  std::string sumArray(Value acc, Value result, bool &starts);
   /// Where a lane finds its rows of the matrices of a factor: given the number
   /// of a step of 16 along the depth and that of a block.
   std::function<std::string(R, R)> matrixPlace(Value factor, bool isA,
@@ -205,6 +211,8 @@ private:
   llvm::StringMap<std::string> topNames;    ///< expression to variable
   llvm::DenseMap<Value, int64_t> places;    ///< of buffers without `offset`
   int64_t sharedBytes = 0;
+  /// Definitions of fa::wgmma for the shapes in use.
+  std::map<std::string, std::string> wgmmas;
 
   std::string top(llvm::StringRef base, llvm::StringRef type,
                   const std::string &expression);

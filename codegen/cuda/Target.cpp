@@ -106,6 +106,13 @@ static int noteNumber(StringRef note) {
   return number;
 }
 
+std::string serialized(const Kernel &k) {
+  for (const std::string &note : k.resources.notes)
+    if (int n = noteNumber(note); (n >= 7510 && n <= 7516) || n == 7520)
+      return formatv("kernel '{0}': {1}", k.name, note);
+  return "";
+}
+
 std::vector<std::string> warnings(const Kernel &k) {
   std::vector<std::string> found;
   const Resources &r = k.resources;

@@ -53,6 +53,10 @@ int occupancy(const Kernel &kernel, const Limits &limits);
 /// Empty, or why no GPU of the target can hold a CTA of `kernel`.
 std::string checkFits(const Kernel &kernel, const Target &target);
 
+/// Empty, or the assembler's note that products of four warps wait for each
+/// other in a compiled kernel: they then cost more than those of one.
+std::string serialized(const Kernel &kernel);
+
 /// What in a compiled kernel costs speed and should not be there: more than 64
 /// bytes of spill, a stack frame, notes of the assembler that it serialized or
 /// copied. Empty for a good kernel.

@@ -268,6 +268,55 @@ FA_DEVICE void mma_m8n8k4_f64(double *d, double a, double b) {
                : "d"(a), "d"(b));
 }
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+//===----------------------------------------------------------------------===//
+// Matrix products of four warps: d += a b in the background; sm_90a
+//===----------------------------------------------------------------------===//
+
+/// 64 x n sums, d as of mma_m16n8k16 for the 16 rows of a warp. Factors are
+/// matrix_descriptor()s, their lines 16 long along the depth or, transposed,
+/// across it; or a is registers as of mma_m16n8k16. Without `add` d starts as
+/// zero. The shapes that a kernel needs are defined after this header.
+template <int n, class T, bool transposed_a, bool transposed_b>
+FA_DEVICE void wgmma(float *d, unsigned long long a, unsigned long long b,
+                     bool add);
+template <int n, class T, bool transposed_a, bool transposed_b>
+FA_DEVICE void wgmma(float *d, const unsigned *a, unsigned long long b,
+                     bool add);
+
+/// Keeps the compiler from moving what it does with r over this place.
+template <int count>
+FA_DEVICE void pin(float *r) {
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    asm volatile("" : "+f"(r[i])::"memory");
+}
+template <int count>
+FA_DEVICE void pin(unsigned *r) {
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    asm volatile("" : "+r"(r[i])::"memory");
+}
+/// Before products: registers are as the program says.
+FA_DEVICE void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+/// Makes the products since the last commit a group.
+FA_DEVICE void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits for all groups but the last `pending`.
+template <int pending>
+FA_DEVICE void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+/// What this thread wrote to shared memory is seen by products that others
+/// start after the next barrier.
+FA_DEVICE void fence_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#endif
+
 //===----------------------------------------------------------------------===//
 // Between threads
 //===----------------------------------------------------------------------===//

@@ -56,6 +56,22 @@ public:
                            bool transposed) = 0;
   /// d += a b; the registers of one lane, as device.h states.
   virtual void mma(Mma kind, void *d, const void *a, const void *b) = 0;
+  /// d += a b for a warp's 16 of 64 rows, a in registers or by descriptor. d is
+  /// there when a wait covers the group.
+  struct Product {
+    Mma kind;
+    int n;
+    float *d;
+    const unsigned *registers; ///< a, or null
+    unsigned long long a, b;
+    bool transposedA, transposedB, add;
+  };
+  virtual void startProduct(const Product &product) = 0;
+  virtual void fenceProducts() = 0;
+  virtual void commitProducts() = 0;
+  virtual void waitForProducts(int pending) = 0;
+  /// The running thread's writes to shared memory are there for products.
+  virtual void fenceAsync() = 0;
   virtual unsigned long long shuffle(unsigned long long bits, int mask) = 0;
   virtual bool vote(bool v, bool all) = 0;
   virtual void warpBarrier() = 0;
@@ -274,6 +290,29 @@ inline void mma_m16n8k8_tf32(float *d, const unsigned *a, unsigned b0,
 inline void mma_m8n8k4_f64(double *d, double a, double b) {
   machine->mma(emulation::Mma::f64, d, &a, &b);
 }
+
+inline unsigned shared_address(unsigned offset) { return offset; }
+template <int n, class T, bool transposed_a, bool transposed_b>
+void wgmma(float *d, unsigned long long a, unsigned long long b, bool add) {
+  machine->startProduct(
+      {same<T, f16> ? emulation::Mma::f16 : emulation::Mma::bf16, n, d, nullptr,
+       a, b, transposed_a, transposed_b, add});
+}
+template <int n, class T, bool transposed_a, bool transposed_b>
+void wgmma(float *d, const unsigned *a, unsigned long long b, bool add) {
+  machine->startProduct(
+      {same<T, f16> ? emulation::Mma::f16 : emulation::Mma::bf16, n, d, a, 0, b,
+       transposed_a, transposed_b, add});
+}
+template <int count, class T>
+void pin(T *) {}
+inline void wgmma_fence() { machine->fenceProducts(); }
+inline void wgmma_commit() { machine->commitProducts(); }
+template <int pending>
+void wgmma_wait() {
+  machine->waitForProducts(pending);
+}
+inline void fence_async() { machine->fenceAsync(); }
 
 //===----------------------------------------------------------------------===//
 // Between threads

@@ -70,6 +70,18 @@ FA_DEVICE constexpr unsigned swizzled_step(unsigned at, unsigned step) {
   return (at ^ (step & 0x70u)) + (step & ~0x70u);
 }
 
+/// The swizzled matrix from `address` in shared memory on, as wgmma takes it:
+/// 8 lines of a panel, `swizzle` bytes each, stand together. Across panels, the
+/// next one is `panel` bytes away; along a line, 16 bytes further is 1 more.
+template <unsigned swizzle>
+FA_DEVICE unsigned long long matrix_descriptor(unsigned address,
+                                               unsigned panel) {
+  using u64 = unsigned long long;
+  constexpr u64 mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
+  return u64(address >> 4 & 0x3fff) | u64(panel >> 4) << 16 |
+         u64(swizzle / 2) << 32 | mode << 62;
+}
+
 /// What literals cannot say.
 template <class T>
 FA_DEVICE T infinity() {

@@ -7,6 +7,7 @@
 
 #include "dialect/gpu/GpuDialect.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
 using namespace mlir;
@@ -163,6 +164,45 @@ static LogicalResult verifyCopies(KernelOp kernel) {
          << (result.wasInterrupted() ? " and before the next fa_gpu.wait" : "");
 }
 
+/// Sums of products under way go to a wait, to another product's acc, or round
+/// a loop.
+static LogicalResult verifyInFlight(KernelOp kernel) {
+  SmallVector<Value> all;
+  llvm::DenseSet<Value> seen;
+  auto add = [&](Value v) {
+    if (seen.insert(v).second)
+      all.push_back(v);
+  };
+  kernel.getBody().walk([&](WgmmaOp op) { add(op.getResult()); });
+  for (size_t i = 0; i < all.size(); ++i)
+    for (OpOperand &use : all[i].getUses()) {
+      Operation *op = use.getOwner();
+      unsigned n = use.getOperandNumber();
+      auto product = dyn_cast<WgmmaOp>(op);
+      if (isa<WgmmaWaitOp>(op) || (product && &use == &product.getAccMutable()))
+        continue;
+      auto loop = dyn_cast<scf::ForOp>(op);
+      if (isa<scf::YieldOp>(op)) {
+        loop = dyn_cast<scf::ForOp>(op->getParentOp());
+        if (!loop && isa<scf::IfOp>(op->getParentOp())) {
+          add(op->getParentOp()->getResult(n));
+          continue;
+        }
+      } else if (loop && n >= loop.getNumControlOperands()) {
+        n -= loop.getNumControlOperands();
+      } else {
+        loop = {};
+      }
+      if (!loop)
+        return op->emitOpError("expected no sum of a product under way, got "
+                               "operand ")
+               << n << "; wait for it first";
+      add(loop.getResult(n));
+      add(loop.getRegionIterArg(n));
+    }
+  return success();
+}
+
 LogicalResult KernelOp::verify() {
   if (getNumWarps() < 1 || getNumWarps() > 32)
     return emitOpError("expected 1 to 32 warps, got ") << getNumWarps();
@@ -191,7 +231,8 @@ LogicalResult KernelOp::verifyRegions() {
     return failed(verifyLayouts(op, getNumWarps())) ? WalkResult::interrupt()
                                                     : WalkResult::advance();
   });
-  return failure(result.wasInterrupted() || failed(verifyCopies(*this)));
+  return failure(result.wasInterrupted() || failed(verifyCopies(*this)) ||
+                 failed(verifyInFlight(*this)));
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -383,64 +424,147 @@ void EndTurnOp::getEffects(Effects &e) {
 // Products
 //===----------------------------------------------------------------------===//
 
-LogicalResult MmaOp::verify() {
-  auto shapeOf = [](Type t) {
-    auto shared = dyn_cast<SharedType>(t);
-    return shared ? shared.getShape() : cast<RankedTensorType>(t).getShape();
-  };
-  auto elementOf = [](Type t) {
-    auto shared = dyn_cast<SharedType>(t);
-    return shared ? shared.getElementType()
-                  : cast<RankedTensorType>(t).getElementType();
-  };
-  RankedTensorType acc = tileType(getAcc());
-  SharedType b = getB().getType();
-  Type a = getA().getType();
+static ArrayRef<int64_t> shapeOf(Type t) {
+  auto shared = dyn_cast<SharedType>(t);
+  return shared ? shared.getShape() : cast<RankedTensorType>(t).getShape();
+}
+static Type elementOf(Type t) {
+  auto shared = dyn_cast<SharedType>(t);
+  return shared ? shared.getElementType()
+                : cast<RankedTensorType>(t).getElementType();
+}
+static bool isHalf(Type element) { return element.isBF16() || element.isF16(); }
+
+/// What fa_gpu.mma and fa_gpu.wgmma have in common.
+static LogicalResult verifyProduct(Operation *op, Type a, SharedType b,
+                                   RankedTensorType acc) {
   ArrayRef<int64_t> sa = shapeOf(a), sb = b.getShape(), sc = acc.getShape();
   if (sa.size() != 2 || sb.size() != 2 || sc.size() != 2 || sa[1] != sb[0] ||
       sa[0] != sc[0] || sb[1] != sc[1])
-    return emitOpError("expected shapes MxK, KxN, MxN, got ")
+    return op->emitOpError("expected shapes MxK, KxN, MxN, got ")
            << a << ", " << b << ", " << acc;
   Type element = elementOf(a);
-  bool half = element.isBF16() || element.isF16();
+  bool half = isHalf(element);
   if (element != b.getElementType() ||
       acc.getElementType() != getAccType(element) ||
       !(half || element.isF32() || element.isF64()))
-    return emitOpError("expected factors of one type of f64, f32, bf16 or f16 "
-                       "and a sum of f64 for f64, else f32, got ")
+    return op->emitOpError("expected factors of one type of f64, f32, bf16 or "
+                           "f16 and a sum of f64 for f64, else f32, got ")
            << a << ", " << b << ", " << acc;
   if (b.getStages() != 1 ||
       (isa<SharedType>(a) && cast<SharedType>(a).getStages() != 1))
-    return emitOpError("expected one stage of a buffer");
+    return op->emitOpError("expected one stage of a buffer");
   if (half)
     for (Type t : {a, Type(b)})
       if (auto shared = dyn_cast<SharedType>(t);
           shared && shared.getPitch() % 8)
-        return emitOpError("expected lines that start at multiples of 16 "
-                           "bytes, a pitch in eights, got ")
+        return op->emitOpError("expected lines that start at multiples of 16 "
+                               "bytes, a pitch in eights, got ")
                << shared;
   auto warps = layoutOf(acc).matchMma(sc[0], sc[1]);
   if (!warps)
-    return emitOpError("expected a sum in the layout of accumulators, got ")
+    return op->emitOpError("expected a sum in the layout of accumulators, got ")
            << acc;
   if (half && sa[1] % 16)
-    return emitOpError("expected an inner dim that is a multiple of 16, got ")
+    return op->emitOpError("expected an inner dim that is a multiple of 16, "
+                           "got ")
            << sa[1];
   if (auto tile = dyn_cast<RankedTensorType>(a)) {
     if (!half)
-      return emitOpError("expected a factor of ")
+      return op->emitOpError("expected a factor of ")
              << element << " in shared memory";
-    ThreadLayoutAttr whole =
-        ThreadLayoutAttr::getMma(getContext(), sa[0], sa[1], warps->first, 1);
+    ThreadLayoutAttr whole = ThreadLayoutAttr::getMma(op->getContext(), sa[0],
+                                                      sa[1], warps->first, 1);
     if (warps->second != 1 || layoutOf(tile) != whole)
-      return emitOpError("expected a factor in registers with all warps along "
-                         "its rows, as the sum, got ")
+      return op->emitOpError("expected a factor in registers with all warps "
+                             "along its rows, as the sum, got ")
              << tile << " and " << acc;
   }
   return success();
+}
+
+LogicalResult MmaOp::verify() {
+  return verifyProduct(*this, getA().getType(), getB().getType(),
+                       tileType(getAcc()));
 }
 void MmaOp::getEffects(Effects &e) {
   if (isa<SharedType>(getA().getType()))
     e.emplace_back(MemoryEffects::Read::get(), &getAMutable());
   e.emplace_back(MemoryEffects::Read::get(), &getBMutable());
+}
+
+std::string WgmmaOp::misfit(Type a, SharedType b, RankedTensorType acc) {
+  if (!isHalf(elementOf(a)))
+    return "expected factors of bf16 or f16";
+  for (Type t : {a, Type(b)})
+    if (auto shared = dyn_cast<SharedType>(t); shared && !shared.getSwizzle())
+      return "expected swizzled buffers";
+  int64_t rows = acc.getDimSize(0), cols = acc.getDimSize(1);
+  auto [m, n] = *layoutOf(acc).matchMma(rows, cols);
+  if (m % 4 || rows % (16 * m) || cols % (8 * n) || cols / n > 256)
+    return "expected a multiple of four warps along the rows, 16 rows and at "
+           "most 256 columns for each";
+  // Where a part of a factor begins inside the buffer's lines, a panel begins.
+  auto starts = [](Type t, unsigned dim, int64_t part) {
+    auto shared = dyn_cast<SharedType>(t);
+    return !shared || dim == (shared.getFlipped() ? 1 : 0) ||
+           shared.getShape()[dim] == part || part % shared.getPitch() == 0;
+  };
+  if (!starts(a, 0, 64) || !starts(b, 1, cols / n))
+    return "expected the part of each four warps to begin with a panel of the "
+           "buffer";
+  return "";
+}
+LogicalResult WgmmaOp::verify() {
+  Type a = getA().getType();
+  SharedType b = getB().getType();
+  RankedTensorType acc = tileType(getAcc());
+  if (failed(verifyProduct(*this, a, b, acc)))
+    return failure();
+  if (std::string why = misfit(a, b, acc); !why.empty())
+    return emitOpError(why) << ", got " << a << ", " << b << ", " << acc;
+  return success();
+}
+// Until a wait, which orders all of memory, covers it.
+void WgmmaOp::getEffects(Effects &e) {
+  if (isa<SharedType>(getA().getType()))
+    e.emplace_back(MemoryEffects::Read::get(), &getAMutable());
+  e.emplace_back(MemoryEffects::Read::get(), &getBMutable());
+}
+
+ParseResult WgmmaWaitOp::parse(OpAsmParser &p, OperationState &s) {
+  IntegerAttr pending;
+  SmallVector<OpAsmParser::UnresolvedOperand> tiles;
+  SmallVector<Type> types;
+  if (p.parseAttribute(pending, p.getBuilder().getI64Type(), "pending",
+                       s.attributes) ||
+      p.parseOperandList(tiles) || p.parseOptionalAttrDict(s.attributes) ||
+      p.parseOptionalColonTypeList(types) ||
+      p.resolveOperands(tiles, types, p.getCurrentLocation(), s.operands))
+    return failure();
+  s.addTypes(types);
+  return success();
+}
+void WgmmaWaitOp::print(OpAsmPrinter &p) {
+  p << " " << getPending();
+  if (!getTiles().empty())
+    p << " " << getTiles();
+  p.printOptionalAttrDict((*this)->getAttrs(), {"pending"});
+  if (!getTiles().empty())
+    p << " : " << getTiles().getTypes();
+}
+LogicalResult WgmmaWaitOp::verify() {
+  if (int64_t(getPending()) < 0)
+    return emitOpError("expected at least 0 products under way, got ")
+           << int64_t(getPending());
+  if (getOperandTypes() != getResultTypes())
+    return emitOpError("expected results of the operands' types, got ")
+           << getOperandTypes() << " -> " << getResultTypes();
+  return success();
+}
+void WgmmaWaitOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+}
+void FenceAsyncOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
 }

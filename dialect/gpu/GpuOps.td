@@ -342,4 +342,66 @@ def FAGpu_MmaOp : FAGpu_Op<"mma", [AllTypesMatch<["acc", "result"]>,
   let hasVerifier = 1;
 }
 
+def FAGpu_WgmmaOp : FAGpu_Op<"wgmma", [AllTypesMatch<["acc", "result"]>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "starts acc + a b by groups of four warps";
+  let description = [{
+    Operands as of `fa_gpu.mma`, with 16-bit factors in swizzled buffers and a
+    multiple of four warps along the rows, 64 of them for four warps at a time,
+    and at most 256 columns for each. The product is a group of its own, under
+    way until a `fa_gpu.wgmma_wait` covers it; until then its factors must not
+    be written, and the result is in flight: it may go to that wait, be the acc
+    of another wgmma, or be carried by a loop, nothing else.
+
+    Tensor cores read shared memory past the threads: what threads wrote there
+    is seen after a `fa_gpu.fence_async` of the writer and a barrier.
+
+    ```mlir
+    %s = fa_gpu.wgmma %q, %kt, %zero : !fa_gpu.shared<128x128xbf16, swizzle = 128>,
+        !fa_gpu.shared<128x128xbf16, swizzle = 128, flipped>, tensor<128x128xf32, #acc>
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[FAGpu_Tile, FAGpu_SharedType]>:$a, FAGpu_SharedType:$b,
+                       FAGpu_Tile:$acc);
+  let results = (outs FAGpu_Tile:$result);
+  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Empty, or what a wgmma on operands that a `fa_gpu.mma` could have expects
+    /// beside.
+    static std::string misfit(::mlir::Type a, SharedType b, ::mlir::RankedTensorType acc);
+  }];
+}
+
+def FAGpu_WgmmaWaitOp : FAGpu_Op<"wgmma_wait", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "waits until at most `pending` products are under way";
+  let description = [{
+    Gives the tiles in flight as finished ones. The products of all of them are
+    older than the last `pending` ones started.
+
+    ```mlir
+    %s = fa_gpu.wgmma_wait 1 %t : tensor<128x128xf32, #acc>
+    ```
+  }];
+  let arguments = (ins I64Attr:$pending, Variadic<FAGpu_Tile>:$tiles);
+  let results = (outs Variadic<FAGpu_Tile>:$results);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def FAGpu_FenceAsyncOp : FAGpu_Op<"fence_async", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "what this thread wrote to shared memory is there for wgmma";
+  let description = [{
+    Of all threads that wrote, before the barrier that tells the readers.
+    `fa-gpu-place-barriers` places it.
+
+    ```mlir
+    fa_gpu.fence_async
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
 #endif // FATHOM_DIALECT_GPU_GPUOPS_TD

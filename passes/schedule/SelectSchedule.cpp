@@ -34,7 +34,7 @@ ScheduleAttr cpuSchedule(MLIRContext *ctx, int64_t headDim) {
 /// backward dK and dV, block_n rows. `rows` of Q are expected (0: unknown): a few
 /// are one tile of the forward.
 ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
-                         bool forward, int64_t rows) {
+                         bool forward, int64_t rows, bool warpgroups) {
   int64_t m, n;
   if (!dtype.isBF16() && !dtype.isF16())
     // Products are done entry by entry, from shared memory.
@@ -42,7 +42,7 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
   else if (headDim > 128)
     m = n = headDim <= 256 ? 64 : 32;
   else if (forward)
-    m = 128, n = 64;
+    m = 128, n = warpgroups ? 128 : 64;
   else
     m = headDim <= 64 ? 128 : 64, n = 128;
   if (forward && rows > 0 && rows <= 32)
@@ -98,9 +98,9 @@ struct SelectSchedulePass
       // A stored P is of one tiling on both sides.
       bool forward =
           part == "forward" && (pPolicy.empty() || pPolicy == "recompute");
-      ScheduleAttr s =
-          gpu ? gpuSchedule(ctx, dtype, headDim, forward, seqlenQHint)
-              : cpuSchedule(ctx, headDim);
+      ScheduleAttr s = gpu ? gpuSchedule(ctx, dtype, headDim, forward,
+                                         seqlenQHint, warpgroups)
+                           : cpuSchedule(ctx, headDim);
       int64_t m = blockM ? (int64_t)blockM : s.getBlockM(),
               n = blockN ? (int64_t)blockN : s.getBlockN();
       PPolicy p = s.getP();

@@ -12,6 +12,7 @@
 #include "tests/emulation/Emulator.h"
 
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
 #include <bit>
 #include <deque>
 #include <fmt/format.h>
@@ -196,7 +197,17 @@ void runAll(std::vector<Case> runs) {
   ASSERT_TRUE(bool(emulator)) << llvm::toString(emulator.takeError());
 
   // The same text is CUDA, where there is a compiler for it.
-  if (auto compiler = cuda::nvrtc()) {
+  bool warpgroups = module.find("wgmma") != std::string::npos;
+  if (auto compiler = cuda::nvrtc(); compiler && warpgroups) {
+    for (cuda::Kernel &k : program->kernels) {
+      cuda::Target target;
+      std::string error;
+      ASSERT_TRUE(cuda::Target::parse("sm_90a", target, error)) << error;
+      llvm::Error failed = cuda::compile(k, target);
+      ASSERT_FALSE(bool(failed)) << llvm::toString(std::move(failed));
+      EXPECT_EQ(llvm::join(cuda::warnings(k), "; "), "");
+    }
+  } else if (compiler) {
     cuda::Kernel all = program->kernels[0];
     all.source = source;
     for (const char *name : {"sm_80", "sm_90"}) {
@@ -634,7 +645,7 @@ enum class A { plain, flipped, registers };
 
 Case product(std::deque<Array> &arrays, const std::string &type, int64_t m,
              int64_t n, int64_t k, int warpsM, int warpsN, A form, bool flipB,
-             int number, int64_t swizzle = 0) {
+             int number, int64_t swizzle = 0, bool warpgroups = false) {
   std::string sum = type == "f64" ? "f64" : "f32";
   bool half = sum == "f32" && type != "f32";
   bool flipA = form == A::flipped;
@@ -689,13 +700,17 @@ Case product(std::deque<Array> &arrays, const std::string &type, int64_t m,
     size_t at = s.find(" : ");
     return type ? s.substr(at + 3) : s.substr(0, at);
   };
+  if (warpgroups)
+    r.body += "fa_gpu.fence_async\n";
   r.body += fmt::format(
       "fa_gpu.barrier\n"
       "%ct = fa.load %c[%c0, %c0] below(%k{0}, %k{1}) : {2} -> {3}\n"
-      "%p = fa_gpu.mma {4}, {5}, %ct : {6}, {7}, {3}\n"
-      "fa.store %p, %d[%c0, %c0] below(%k{0}, %k{1}) : {3}, {2}\n",
+      "{8} {4}, {5}, %ct : {6}, {7}, {3}\n"
+      "{9}fa.store %p, %d[%c0, %c0] below(%k{0}, %k{1}) : {3}, {2}\n",
       m, n, c.mlir(), acc, part(left, false), part(right, false),
-      part(left, true), part(right, true));
+      part(left, true), part(right, true),
+      warpgroups ? "%q = fa_gpu.wgmma" : "%p = fa_gpu.mma",
+      warpgroups ? fmt::format("%p = fa_gpu.wgmma_wait 0 %q : {}\n", acc) : "");
   r.check = [&a, &b, &c, &y, flipA, flipB, k] {
     compare(y, [&](int64_t i, int64_t j) {
       double s = c.get(i, j);
@@ -736,6 +751,28 @@ TEST(Kernel, ProductsOfHalves) {
       if (form != A::registers)
         add("bf16", 64, 96, 64, 2, 4, form, flip, 32);
     }
+  runAll(runs);
+}
+
+TEST(Kernel, ProductsOfWarpgroups) {
+  std::deque<Array> arrays;
+  std::vector<Case> runs;
+  auto add = [&](const char *type, int64_t m, int64_t n, int64_t k, int wm,
+                 int wn, A form, bool flipB, int64_t swizzle) {
+    runs.push_back(product(arrays, type, m, n, k, wm, wn, form, flipB,
+                           runs.size(), swizzle, /*warpgroups=*/true));
+  };
+  for (A form : {A::plain, A::flipped, A::registers})
+    for (bool flip : {false, true}) {
+      add("bf16", 64, 128, 128, 4, 1, form, flip, 128);
+      add("bf16", 128, 64, 64, 8, 1, form, flip, 128);
+      add("f16", 128, 96, 32, 4, 1, form, flip, 64);
+      add("bf16", 64, 48, 64, 4, 1, form, flip, 32);
+      if (form != A::registers)
+        add("bf16", 64, 128, 64, 4, 2, form, flip, 128);
+    }
+  add("bf16", 256, 64, 64, 8, 1, A::flipped, true, 128);
+  add("f16", 64, 256, 64, 4, 1, A::plain, false, 128);
   runAll(runs);
 }
 

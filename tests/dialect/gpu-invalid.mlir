@@ -520,3 +520,65 @@ fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) ali
   // expected-error@+1 {{expected a factor in registers with all warps along its rows, as the sum}}
   %m = fa_gpu.mma %a, %s, %z : tensor<64x64xbf16, #cols>, !fa_gpu.shared<64x64xbf16, pitch = 72>, tensor<64x64xf32, #acc>
 }
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k() num_warps(4) min_blocks(1) alignments([]) {
+  %x = fa_gpu.alloc : !fa_gpu.shared<64x64xbf16, pitch = 72>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  // expected-error@+1 {{expected swizzled buffers, got '!fa_gpu.shared<64x64xbf16, pitch = 72>'}}
+  %s = fa_gpu.wgmma %x, %x, %zero : !fa_gpu.shared<64x64xbf16, pitch = 72>, !fa_gpu.shared<64x64xbf16, pitch = 72>, tensor<64x64xf32, #acc>
+  fa_gpu.return
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8, 2:0:32], lanes = [4:1:2, 8:0:1], warps = [2:0:16]>
+fa_gpu.kernel @k() num_warps(2) min_blocks(1) alignments([]) {
+  %x = fa_gpu.alloc : !fa_gpu.shared<64x64xbf16, swizzle = 128>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  // expected-error@+1 {{expected a multiple of four warps along the rows, 16 rows and at most 256 columns for each}}
+  %s = fa_gpu.wgmma %x, %x, %zero : !fa_gpu.shared<64x64xbf16, swizzle = 128>, !fa_gpu.shared<64x64xbf16, swizzle = 128>, tensor<64x64xf32, #acc>
+  fa_gpu.return
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 4:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16, 2:1:32]>
+fa_gpu.kernel @k() num_warps(8) min_blocks(1) alignments([]) {
+  %x = fa_gpu.alloc : !fa_gpu.shared<64x64xbf16, swizzle = 128>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  // expected-error@+1 {{expected the part of each four warps to begin with a panel of the buffer}}
+  %s = fa_gpu.wgmma %x, %x, %zero : !fa_gpu.shared<64x64xbf16, swizzle = 128>, !fa_gpu.shared<64x64xbf16, swizzle = 128>, tensor<64x64xf32, #acc>
+  fa_gpu.return
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k() num_warps(4) min_blocks(1) alignments([]) {
+  %x = fa_gpu.alloc : !fa_gpu.shared<64x64xbf16, swizzle = 128>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %s = fa_gpu.wgmma %x, %x, %zero : !fa_gpu.shared<64x64xbf16, swizzle = 128>, !fa_gpu.shared<64x64xbf16, swizzle = 128>, tensor<64x64xf32, #acc>
+  // expected-error@+1 {{expected no sum of a product under way, got operand 0; wait for it first}}
+  %t = arith.addf %s, %zero : tensor<64x64xf32, #acc>
+  fa_gpu.return
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [4:0:16]>
+fa_gpu.kernel @k(%n: index) num_warps(4) min_blocks(1) alignments([0]) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %x = fa_gpu.alloc : !fa_gpu.shared<64x64xbf16, swizzle = 128>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %zero) -> tensor<64x64xf32, #acc> {
+    // expected-error@+1 {{expected no sum of a product under way, got operand 1; wait for it first}}
+    %t = arith.addf %zero, %a : tensor<64x64xf32, #acc>
+    %s = fa_gpu.wgmma %x, %x, %t : !fa_gpu.shared<64x64xbf16, swizzle = 128>, !fa_gpu.shared<64x64xbf16, swizzle = 128>, tensor<64x64xf32, #acc>
+    scf.yield %s : tensor<64x64xf32, #acc>
+  }
+  fa_gpu.return
+}

@@ -34,12 +34,6 @@ fa_gpu.kernel @scores(%q: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %k: mem
   fa_gpu.store_shared %p, %qs : tensor<64x64xbf16, #acc>, !fa_gpu.shared<64x64xbf16, pitch = 72>
   fa_gpu.barrier
   %back = fa_gpu.load_shared %qs : !fa_gpu.shared<64x64xbf16, pitch = 72> -> tensor<64x64xbf16, #acc>
-  // CHECK: fa_gpu.alloc at 2048 : <64x64xbf16, swizzle = 128, stages = 2>
-  // CHECK: fa_gpu.flip %{{.*}} : <64x64xbf16, swizzle = 128> -> <64x64xbf16, swizzle = 128, flipped>
-  %ws = fa_gpu.alloc at 2048 : !fa_gpu.shared<64x64xbf16, swizzle = 128, stages = 2>
-  %w0 = fa_gpu.stage %ws[%c0] : !fa_gpu.shared<64x64xbf16, swizzle = 128, stages = 2> -> !fa_gpu.shared<64x64xbf16, swizzle = 128>
-  fa_gpu.store_shared %p, %w0 : tensor<64x64xbf16, #acc>, !fa_gpu.shared<64x64xbf16, swizzle = 128>
-  %wt = fa_gpu.flip %w0 : !fa_gpu.shared<64x64xbf16, swizzle = 128> -> !fa_gpu.shared<64x64xbf16, swizzle = 128, flipped>
   %max = fa.reduce max %o dim 1 : tensor<64x64xf32, #acc> -> tensor<64xf32, #row>
   %u = fa_gpu.convert %max : tensor<64xf32, #row> -> tensor<64xf32, #row>
   fa_gpu.wait_turn %c0 at %tickets[%b] : memref<?xi32>
@@ -59,4 +53,30 @@ func.func @host(%q: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %m: memref<?x
   // CHECK: fa_gpu.launch @scores grid(%{{.*}}) (%{{.*}})
   fa_gpu.launch @scores grid(%blocks) (%q, %q, %m, %tickets, %n) : memref<?x64xbf16, strided<[?, ?], offset: ?>>, memref<?x64xbf16, strided<[?, ?], offset: ?>>, memref<?xf32>, memref<?xi32>, index
   return
+}
+
+// Swizzled buffers, products of four warps.
+// CHECK-LABEL: @warpgroup
+fa_gpu.kernel @warpgroup() num_warps(4) min_blocks(1) alignments([]) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %p = arith.constant dense<0.0> : tensor<64x64xbf16, #acc>
+  // CHECK: fa_gpu.alloc at 2048 : <64x64xbf16, swizzle = 128, stages = 2>
+  // CHECK: fa_gpu.flip %{{.*}} : <64x64xbf16, swizzle = 128> -> <64x64xbf16, swizzle = 128, flipped>
+  %ws = fa_gpu.alloc at 2048 : !fa_gpu.shared<64x64xbf16, swizzle = 128, stages = 2>
+  %w0 = fa_gpu.stage %ws[%c0] : !fa_gpu.shared<64x64xbf16, swizzle = 128, stages = 2> -> !fa_gpu.shared<64x64xbf16, swizzle = 128>
+  fa_gpu.store_shared %p, %w0 : tensor<64x64xbf16, #acc>, !fa_gpu.shared<64x64xbf16, swizzle = 128>
+  %wt = fa_gpu.flip %w0 : !fa_gpu.shared<64x64xbf16, swizzle = 128> -> !fa_gpu.shared<64x64xbf16, swizzle = 128, flipped>
+  fa_gpu.fence_async
+  fa_gpu.barrier
+  // CHECK: fa_gpu.fence_async
+  // CHECK: %[[X:.*]] = fa_gpu.wgmma %{{.*}}, %{{.*}}, %{{.*}} : tensor<64x64xbf16, #layout>, <64x64xbf16, swizzle = 128, flipped>, tensor<64x64xf32, #layout>
+  // CHECK: %[[Y:.*]] = fa_gpu.wgmma %{{.*}}, %{{.*}}, %{{.*}} : !fa_gpu.shared<64x64xbf16, swizzle = 128>, <64x64xbf16, swizzle = 128>, tensor<64x64xf32, #layout>
+  // CHECK: fa_gpu.wgmma_wait 1 %[[X]] : tensor<64x64xf32, #layout>
+  // CHECK: fa_gpu.wgmma_wait 0 %[[Y]] : tensor<64x64xf32, #layout>
+  %x0 = fa_gpu.wgmma %p, %wt, %zero : tensor<64x64xbf16, #acc>, !fa_gpu.shared<64x64xbf16, swizzle = 128, flipped>, tensor<64x64xf32, #acc>
+  %y0 = fa_gpu.wgmma %w0, %w0, %zero : !fa_gpu.shared<64x64xbf16, swizzle = 128>, !fa_gpu.shared<64x64xbf16, swizzle = 128>, tensor<64x64xf32, #acc>
+  %x1 = fa_gpu.wgmma_wait 1 %x0 : tensor<64x64xf32, #acc>
+  %y1 = fa_gpu.wgmma_wait 0 %y0 : tensor<64x64xf32, #acc>
+  fa_gpu.return
 }

@@ -63,7 +63,7 @@ const std::vector<Strides> kStrides = {{"contiguous", true},
                                        {"contiguous", false},
                                        {"heads_inside", true},
                                        {"odd", false}};
-const std::vector<const char *> kTargets = {"sm_80", "sm_90"};
+const std::vector<const char *> kTargets = {"sm_80", "sm_90", "sm_90a"};
 const std::vector<bool> kLseGrads = {true, false};
 
 /// Numbers of choices, in this order.
@@ -130,10 +130,11 @@ std::vector<Choice> pairwise(size_t count, llvm::ArrayRef<Choice> fixed = {}) {
 
 std::vector<Choice> selection() {
   // Plain and causal attention as most use it come first.
-  std::vector<Choice> all = {{0, 0, 2, 0, 5, 0, 1, 0},
-                             {1, 0, 6, 0, 5, 0, 1, 0},
-                             {1, 0, 8, 0, 5, 0, 1, 0},
-                             {3, 0, 5, 0, 5, 0, 0, 0}};
+  std::vector<Choice> all = {
+      {0, 0, 2, 0, 5, 0, 1, 0}, {1, 0, 6, 0, 5, 0, 1, 0},
+      {1, 0, 8, 0, 5, 0, 1, 0}, {3, 0, 5, 0, 5, 0, 0, 0},
+      {1, 0, 6, 0, 5, 0, 2, 0}, {9, 1, 2, 0, 5, 0, 2, 0},
+      {8, 0, 5, 0, 5, 1, 2, 0}, {0, 0, 8, 0, 5, 0, 2, 0}};
   std::vector<Choice> fixed;
   if (fullRun())
     for (int v = 0; v < kCounts[0]; ++v)

@@ -203,6 +203,36 @@ TEST(Emulation, NamedBarriers) {
   }
 }
 
+std::string multiplyByFours(Emulator &emulator, Options options) {
+  constexpr long long K = 256;
+  Memory memory;
+  Array<fa::bf16, 2> a(memory, false, 64, K), b(memory, false, 8, K);
+  Array<float, 2> c(memory, true, 64, 8);
+  std::mt19937 random(3);
+  for (auto *x : {&a.data, &b.data})
+    for (fa::bf16 &v : *x)
+      v.bits = fa::bitcast<unsigned>(float(int(random() % 9) - 4)) >> 16;
+  void *params[] = {&a.buffer, &b.buffer, &c.buffer};
+  std::string wrong =
+      emulator.run("warpgroup", 1, 128, 2 * 72 * 128, params, memory, options);
+  for (int i = 0; i < 64 && wrong.empty(); ++i)
+    for (int j = 0; j < 8 && wrong.empty(); ++j) {
+      float sum = 0;
+      for (int k = 0; k < K; ++k)
+        sum += fromBf16(a.data[i * K + k]) * fromBf16(b.data[j * K + k]);
+      if (c.data[i * 8 + j] != sum)
+        wrong = fmt::format("({}, {}): expected {}, got {}", i, j, sum,
+                            c.data[i * 8 + j]);
+    }
+  return wrong;
+}
+
+TEST(Emulation, ProductsOfWarpgroups) {
+  Emulator emulator = compile("warpgroups");
+  for (Options options : kOrders)
+    EXPECT_EQ(multiplyByFours(emulator, options), "");
+}
+
 template <class In, class Out>
 void checkFragments(Emulator &emulator, const char *kernel, int M, int N, int K,
                     const std::function<In(int)> &make,
@@ -286,8 +316,10 @@ TEST(Emulation, FilesAreCuda) {
   if (auto there = nvrtc(); !there)
     GTEST_SKIP() << llvm::toString(there.takeError());
   for (const char *name : {"gemm", "reduce", "columns", "ticket", "roles",
-                           "fragments", "convert", "every"})
-    for (const char *arch : {"sm_80", "sm_90", "compute_80"}) {
+                           "fragments", "convert", "every", "warpgroups"})
+    for (const char *arch : {"sm_80", "sm_90", "sm_90a", "compute_80"}) {
+      if (name == std::string("warpgroups") && arch != std::string("sm_90a"))
+        continue;
       Target target;
       std::string reason;
       ASSERT_TRUE(Target::parse(arch, target, reason)) << reason;
@@ -361,6 +393,16 @@ const Fault kFaults[] = {
      "comes to named_barrier_arrive(1, 128) again"},
     {"roles", "NEVER_FULL", playRoles, "no thread can go on"},
     {"roles", "COUNT", playRoles, "but others there expect"},
+    {"warpgroups", "ONE_STAGE", multiplyByFours,
+     "was written while a product that reads it was under way"},
+    {"warpgroups", "NO_FENCE_ASYNC", multiplyByFours,
+     "wrote without fence_async() after"},
+    {"warpgroups", "NO_FENCE", multiplyByFours,
+     "comes to wgmma without wgmma_fence() after the last commit"},
+    {"warpgroups", "DIVERGENT", multiplyByFours, "comes to wgmma_",
+     "of its warp waits at wgmma_"},
+    {"warpgroups", "NO_WAIT", multiplyByFours,
+     "ends while a product of its warp is under way"},
     {"roles", "NO_WARP_BARRIER", turnAround, "with no barrier after",
      "before it was written"},
 };

@@ -2,7 +2,9 @@
 
 #include "tests/emulation/Machine.h"
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -15,7 +17,19 @@ namespace {
 /// ends mean that none ever will.
 constexpr uint64_t kMaxPauses = 2'000'000;
 
-enum class Op { loadMatrix, storeMatrix, mma, shuffle, vote, warpBarrier, bar };
+enum class Op {
+  loadMatrix,
+  storeMatrix,
+  mma,
+  product,
+  productFence,
+  productCommit,
+  productWait,
+  shuffle,
+  vote,
+  warpBarrier,
+  bar
+};
 
 /// Where a new fiber finds its machine.
 thread_local Machine *starting;
@@ -47,6 +61,14 @@ std::string Machine::Call::describe() const {
                        variant / 2, variant % 2 ? "_trans" : "");
   case Op::mma:
     return "mma";
+  case Op::product:
+    return "wgmma";
+  case Op::productFence:
+    return "wgmma_fence()";
+  case Op::productCommit:
+    return "wgmma_commit()";
+  case Op::productWait:
+    return fmt::format("wgmma_wait<{}>()", variant);
   case Op::shuffle:
     return fmt::format("shuffle_xor({})", variant);
   case Op::vote:
@@ -73,6 +95,7 @@ struct Machine::Thread {
   std::vector<Copy> copies;   ///< under way, oldest first
   std::vector<size_t> groups; ///< of how many copies, oldest first
   size_t open = 0;            ///< copies after the last commit
+  uint32_t fences = 0;        ///< fence_async() so far
 };
 
 /// Sets of lanes are bits.
@@ -84,6 +107,23 @@ struct Machine::Warp {
   int turn = 0; ///< the lane that goes first
   Call *calls[32] = {};
   WarpTime time;
+
+  /// The sum of products under way; those on one sum are one.
+  struct Sum {
+    float *d[32];
+    std::vector<float> values; ///< by lane
+    uint64_t group = 0;        ///< of the last
+  };
+  /// Bytes of a factor that a product under way reads.
+  struct Factor {
+    unsigned offset;
+    std::array<unsigned char, 16> bytes;
+    uint64_t group;
+  };
+  std::vector<Sum> sums;
+  std::vector<Factor> factors;
+  uint64_t groups = 0; ///< of products, committed
+  bool fenced = false; ///< since the last commit
 };
 
 struct Machine::Barrier {
@@ -102,6 +142,16 @@ struct Machine::Cta {
   Barrier barriers[16];
   std::vector<unsigned char> shared;
   Shadow shadow;
+  /// By byte, who wrote it last and that thread's fences before.
+  struct Writer {
+    int thread = -1;
+    uint32_t fences = 0;
+  };
+  std::vector<Writer> writers;
+  void wrote(unsigned offset, unsigned bytes, const Thread &thread) {
+    std::fill_n(writers.begin() + offset, bytes,
+                Writer{thread.id, thread.fences});
+  }
 };
 
 //===----------------------------------------------------------------------===//
@@ -162,6 +212,7 @@ void Machine::start(Cta &cta, int64_t block) {
   for (auto &barrier : cta.barriers)
     barrier = {};
   cta.shared.resize(launch.sharedBytes);
+  cta.writers.assign(launch.sharedBytes, {});
   cta.shadow.reset(launch.sharedBytes, warps, ++time);
   for (int w = 0; w < warps; ++w) {
     Warp &warp = cta.warps[w];
@@ -176,6 +227,7 @@ void Machine::start(Cta &cta, int64_t block) {
   for (int t = 0; t < threads; ++t) {
     Thread &thread = cta.threads[t];
     thread.warp = &cta.warps[t / 32], thread.id = t, thread.lane = t % 32;
+    thread.fences = 0;
     thread.fiber.start(threadMain);
   }
 }
@@ -189,6 +241,8 @@ void Machine::threadMain() {
 void Machine::finish() {
   Thread &thread = *running;
   Warp &warp = *thread.warp;
+  if (!warp.sums.empty())
+    fail("ends while a product of its warp is under way");
   thread.groups.clear(), thread.open = 0;
   land(thread, thread.copies.size());
   pauses = 0;
@@ -321,6 +375,8 @@ void *Machine::sharedBytes(unsigned offset, unsigned bytes, bool write,
                   : cta.shadow.read(offset, bytes, agent);
   if (!wrong.empty())
     fail(wrong, &thread);
+  if (write)
+    cta.wrote(offset, bytes, thread);
   return cta.shared.data() + offset;
 }
 
@@ -378,6 +434,7 @@ void Machine::land(Thread &thread, size_t count) {
       copy.from ? std::memcpy(to, copy.from, copy.bytes)
                 : std::memset(to, 0, copy.bytes);
     warp.cta->shadow.endCopy(copy.offset, copy.bytes, agent);
+    warp.cta->wrote(copy.offset, copy.bytes, thread);
   }
   thread.copies.erase(thread.copies.begin(), thread.copies.begin() + count);
 }
@@ -405,6 +462,25 @@ void Machine::mma(Mma kind, void *d, const void *a, const void *b) {
   call.result = d, call.a = a, call.b = b;
   meet(call);
 }
+
+void Machine::startProduct(const Product &product) {
+  Call call{Op::product};
+  call.a = &product;
+  meet(call);
+}
+void Machine::fenceProducts() {
+  Call call{Op::productFence};
+  meet(call);
+}
+void Machine::commitProducts() {
+  Call call{Op::productCommit};
+  meet(call);
+}
+void Machine::waitForProducts(int pending) {
+  Call call{Op::productWait, pending};
+  meet(call);
+}
+void Machine::fenceAsync() { ++running->fences; }
 
 unsigned long long Machine::shuffle(unsigned long long bits, int mask) {
   if (mask < 0 || mask > 31)
@@ -468,7 +544,7 @@ void Machine::release(Warp &warp) {
 void Machine::perform(Warp &warp) {
   const Call &first = *warp.calls[0];
   bool matrix = first.op == Op::loadMatrix || first.op == Op::storeMatrix ||
-                first.op == Op::mma;
+                first.op == Op::mma || first.op == Op::product;
   if (warp.all != ~0u && (matrix || first.op == Op::shuffle))
     fail(fmt::format("comes to {} in a warp of fewer than 32 threads",
                      first.describe()));
@@ -476,8 +552,16 @@ void Machine::perform(Warp &warp) {
     return arrive(warp);
   if (first.op == Op::mma)
     multiply(warp);
+  else if (first.op == Op::product)
+    start(warp, *static_cast<const Product *>(first.a));
   else if (matrix)
     moveMatrices(warp);
+  else if (first.op == Op::productFence)
+    warp.fenced = true;
+  else if (first.op == Op::productCommit)
+    ++warp.groups, warp.fenced = false;
+  else if (first.op == Op::productWait)
+    landProducts(warp, first.variant);
   else if (first.op == Op::warpBarrier)
     warp.time.now = warp.time.known[warp.id] = ++time;
   else if (first.op == Op::shuffle)
@@ -666,4 +750,151 @@ void Machine::multiply(Warp &warp) {
                        reinterpret_cast<const double *const *>(a),
                        reinterpret_cast<const double *const *>(b));
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Products of four warps
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A matrix_descriptor().
+struct Descriptor {
+  unsigned start, panel, group, swizzle;
+  explicit Descriptor(unsigned long long bits)
+      : start(bits << 4 & 0x3fff0), panel(bits >> 16 << 4 & 0x3fff0),
+        group(bits >> 32 << 4 & 0x3fff0), swizzle(256 >> (bits >> 62)) {}
+  /// Where 8 entries stand: from entry `x` on of `line`, x in eights.
+  unsigned place(unsigned line, unsigned x, bool transposed) const {
+    unsigned along = 2 * x, across = 0;
+    if (transposed) // from the first panel on; else a step is in one
+      across = along / swizzle * panel, along %= swizzle;
+    unsigned at =
+        start + across + line / 8 * group + line % 8 * swizzle + along;
+    return at ^ (at >> 3 & (swizzle - 16));
+  }
+};
+} // namespace
+
+void Machine::start(Warp &warp, const Product &p) {
+  Cta &cta = *warp.cta;
+  if (cta.threads.size() % 128)
+    fail("comes to wgmma in a CTA that is not whole groups of four warps");
+  if (p.n < 8 || p.n > 256 || p.n % 8)
+    fail(fmt::format("comes to wgmma with {} columns", p.n));
+  if (!warp.fenced)
+    fail("comes to wgmma without wgmma_fence() after the last commit");
+  const Product *lanes[32];
+  for (int l = 0; l < 32; ++l) {
+    const Product &q = *static_cast<const Product *>(warp.calls[l]->a);
+    lanes[l] = &q;
+    if (q.kind != p.kind || q.n != p.n || q.a != p.a || q.b != p.b ||
+        q.transposedA != p.transposedA || q.transposedB != p.transposedB ||
+        q.add != p.add || !q.registers != !p.registers)
+      fail("comes to wgmma with other factors than its warp");
+  }
+  const Thread &thread = cta.threads[warp.id * 32];
+  Agent agent{warp.id, kAllLanes, &warp.time};
+  auto value = [&](uint16_t bits) {
+    return p.kind == Mma::bf16 ? fromBf16(bits) : fromF16(bits);
+  };
+  // Eight entries of a factor in shared memory.
+  auto read = [&](unsigned long long bits, unsigned line, unsigned x,
+                  bool transposed, float *to, int step) {
+    unsigned at = Descriptor(bits).place(line, x, transposed);
+    auto *from =
+        static_cast<unsigned char *>(sharedBytes(at, 16, false, agent, thread));
+    for (unsigned i = 0; i < 16; ++i)
+      if (auto writer = cta.writers[at + i];
+          writer.thread >= 0 &&
+          cta.threads[writer.thread].fences == writer.fences)
+        fail(fmt::format("wgmma reads shared memory at {}, which thread {} "
+                         "wrote without fence_async() after",
+                         at + i, writer.thread),
+             &thread);
+    Warp::Factor factor{at, {}, warp.groups};
+    std::copy_n(from, 16, factor.bytes.begin());
+    warp.factors.push_back(factor);
+    for (int i = 0; i < 8; ++i) {
+      uint16_t half;
+      std::memcpy(&half, from + 2 * i, 2);
+      to[i * step] = value(half);
+    }
+  };
+  // Rows of the warp by depth, columns by depth.
+  float a[16][16];
+  std::vector<std::array<float, 16>> b(p.n);
+  unsigned row = warp.id % 4 * 16;
+  if (p.registers)
+    for (int l = 0; l < 32; ++l)
+      for (int r = 0; r < 4; ++r)
+        for (int half : {0, 1}) {
+          unsigned word = lanes[l]->registers[r];
+          a[l / 4 + r % 2 * 8][l % 4 * 2 + r / 2 * 8 + half] =
+              value(half ? word >> 16 : word & 0xffff);
+        }
+  else if (p.transposedA)
+    for (int k = 0; k < 16; ++k)
+      for (int i = 0; i < 16; i += 8)
+        read(p.a, k, row + i, true, &a[i][k], 16);
+  else
+    for (int i = 0; i < 16; ++i)
+      for (int k = 0; k < 16; k += 8)
+        read(p.a, row + i, k, false, &a[i][k], 1);
+  if (p.transposedB)
+    for (int k = 0; k < 16; ++k)
+      for (int j = 0; j < p.n; j += 8)
+        read(p.b, k, j, true, &b[j][k], 16);
+  else
+    for (int j = 0; j < p.n; ++j)
+      for (int k = 0; k < 16; k += 8)
+        read(p.b, j, k, false, &b[j][k], 1);
+
+  auto sum = std::find_if(warp.sums.begin(), warp.sums.end(),
+                          [&](Warp::Sum &s) { return s.d[0] == p.d; });
+  int count = p.n / 2;
+  if (sum == warp.sums.end()) {
+    warp.sums.emplace_back();
+    sum = warp.sums.end() - 1;
+    sum->values.resize(32 * count);
+    for (int l = 0; l < 32; ++l) {
+      sum->d[l] = lanes[l]->d;
+      std::copy_n(lanes[l]->d, p.add ? count : 0,
+                  sum->values.begin() + l * count);
+    }
+  } else if (int(sum->values.size()) != 32 * count) {
+    fail("comes to wgmma with a sum of other columns than under way");
+  }
+  sum->group = warp.groups;
+  for (int l = 0; l < 32; ++l)
+    for (int r = 0; r < count; ++r) {
+      int i = l / 4 + r / 2 % 2 * 8, j = r / 4 * 8 + l % 4 * 2 + r % 2;
+      float &d = sum->values[l * count + r];
+      if (!p.add)
+        d = 0;
+      for (int k = 0; k < 16; ++k)
+        d += a[i][k] * b[j][k];
+      lanes[l]->d[r] = NAN;
+    }
+}
+
+/// Ends all groups but the last `pending`.
+void Machine::landProducts(Warp &warp, int pending) {
+  auto under = [&](uint64_t group) { return group + pending >= warp.groups; };
+  Agent agent{warp.id, kAllLanes, &warp.time};
+  const Thread &thread = warp.cta->threads[warp.id * 32];
+  for (const Warp::Factor &f : warp.factors)
+    if (!under(f.group)) {
+      void *now = sharedBytes(f.offset, 16, false, agent, thread);
+      if (std::memcmp(now, f.bytes.data(), 16))
+        fail(fmt::format("shared memory at {} was written while a product "
+                         "that reads it was under way",
+                         f.offset),
+             &thread);
+    }
+  for (const Warp::Sum &sum : warp.sums)
+    if (size_t count = sum.values.size() / 32; !under(sum.group))
+      for (int l = 0; l < 32; ++l)
+        std::copy_n(sum.values.begin() + l * count, count, sum.d[l]);
+  std::erase_if(warp.factors, [&](auto &f) { return !under(f.group); });
+  std::erase_if(warp.sums, [&](auto &s) { return !under(s.group); });
 }

@@ -11,6 +11,8 @@
 //   - no thread can go on, or those that can only wait for a change;
 //   - shared memory: out of bounds, misaligned, read before written, races
 //     (Shadow.h), asynchronous copies read or overwritten under way;
+//   - products of four warps: factors written under way, or seen by no fence;
+//     their sums are NaN until the wait;
 //   - global memory: outside registered ranges, read-only, misaligned, races
 //     (Global.h).
 //
@@ -63,6 +65,11 @@ public:
                    bool transposed) override;
   void mma(fa::emulation::Mma kind, void *d, const void *a,
            const void *b) override;
+  void startProduct(const Product &product) override;
+  void fenceProducts() override;
+  void commitProducts() override;
+  void waitForProducts(int pending) override;
+  void fenceAsync() override;
   unsigned long long shuffle(unsigned long long bits, int mask) override;
   bool vote(bool v, bool all) override;
   void warpBarrier() override;
@@ -84,6 +91,8 @@ private:
   void perform(Warp &warp);
   void moveMatrices(Warp &warp);
   void multiply(Warp &warp);
+  void start(Warp &warp, const Product &product);
+  void landProducts(Warp &warp, int pending);
   void arrive(Warp &warp);
   void complete(Cta &cta, Barrier &barrier);
   void release(Warp &warp);

@@ -92,7 +92,7 @@ fa_gpu.kernel @after_loop(%x: memref<?x16xf32>, %n: index) num_warps(2) min_bloc
 // CHECK-LABEL: @swizzled
 // CHECK: fa_gpu.alloc at 0 : <64x72xbf16, pitch = 72>
 // CHECK: fa_gpu.alloc at 9216 : <32x64xbf16, swizzle = 128>
-// CHECK: fa_gpu.alloc at 14336 : <32x32xbf16, swizzle = 64>
+// CHECK: fa_gpu.alloc at 16384 : <32x32xbf16, swizzle = 64>
 fa_gpu.kernel @swizzled(%x: memref<?x16xf32>, %n: index) num_warps(2) min_blocks(1) alignments([16, 0]) {
   %t = arith.constant dense<1.0> : tensor<64x72xbf16, #p>
   %h = arith.constant dense<1.0> : tensor<32x64xbf16, #q>

@@ -22,8 +22,7 @@
 // CHECK-DAG: %[[WHOLE:.*]] = fa_gpu.alloc : <16x512xf64, pitch = 514>
 // CHECK: scf.for %[[I:.*]] = %c0 to %[[N]] step %c16
 // CHECK: %[[S:.*]] = scf.for %[[C:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%[[ACC:.*]] = %{{.*}}) -> (tensor<16x16xf64, #{{.*}}>) {
-// CHECK: %[[P:.*]] = arith.addi %c0, %[[C]]
-// CHECK: %[[XT:.*]] = fa.load %[[X]][%[[I]], %[[P]]] below(%[[N]], %c512) : memref<?x512xf64> -> tensor<16x64xf64, #{{.*}}>
+// CHECK: %[[XT:.*]] = fa.load %[[X]][%[[I]], %[[C]]] below(%[[N]], %c512) : memref<?x512xf64> -> tensor<16x64xf64, #{{.*}}>
 // CHECK: fa_gpu.store_shared %[[XT]],
 // CHECK: fa.load %[[Y]]
 // CHECK: %[[F:.*]] = fa_gpu.flip {{.*}} -> <64x16xf64, pitch = 66, flipped>

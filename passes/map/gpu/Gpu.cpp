@@ -139,7 +139,7 @@ StoreSharedOp gpu::onlyStore(AllocOp alloc) {
       other |= bool(found);
       found = store;
     } else {
-      other |= !isa<LoadSharedOp, MmaOp>(user);
+      other |= !isa<LoadSharedOp, MmaOp, WgmmaOp>(user);
     }
   }
   return other ? StoreSharedOp() : found;

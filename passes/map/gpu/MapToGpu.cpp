@@ -374,7 +374,7 @@ LogicalResult TileMapper::map(Operation *op) {
 
 /// Warps by the accumulators that a thread must hold: what loops carry and the
 /// two largest products that start anew, in at most 208 of its 255 registers.
-int64_t chooseWarps(NestOp nest) {
+int64_t chooseWarps(NestOp nest, bool warpgroups) {
   int64_t carried = 0;
   SmallVector<int64_t> fresh = {0, 0}; // sizes of products that start anew
   nest.walk([&](scf::ForOp loop) {
@@ -385,14 +385,17 @@ int64_t chooseWarps(NestOp nest) {
         sum += tile.getNumElements() * tile.getElementTypeBitWidth() / 32;
     carried = std::max(carried, sum);
   });
+  int64_t rows = 0;
   nest.walk([&](DotOp dot) {
+    auto type = dot.getResult().getType();
+    rows = std::max(rows, type.getDimSize(0));
     if (!floatConstant(dot.getAcc()))
       return;
-    auto type = dot.getResult().getType();
     fresh.push_back(type.getNumElements() * type.getElementTypeBitWidth() / 32);
   });
   llvm::sort(fresh, std::greater<>());
-  int64_t warps = 4;
+  // With products of four warps, 128 rows are for two of these.
+  int64_t warps = warpgroups && rows >= 128 ? 8 : 4;
   while (warps < 16 && (carried + fresh[0] + fresh[1]) / (warps * kWarp) > 208)
     warps *= 2;
   return warps;
@@ -540,10 +543,10 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   int64_t warps = schedule ? schedule.getNumWarps() : int64_t(numWarps);
   OpBuilder outside(f);
   outside.setInsertionPointAfter(f);
-  auto kernel = KernelOp::create(outside, loc, name,
-                                 b.getFunctionType(types, {}), ArrayAttr(),
-                                 ArrayAttr(), warps ? warps : chooseWarps(nest),
-                                 /*min_blocks=*/1, alignments);
+  auto kernel = KernelOp::create(
+      outside, loc, name, b.getFunctionType(types, {}), ArrayAttr(),
+      ArrayAttr(), warps ? warps : chooseWarps(nest, warpgroups),
+      /*min_blocks=*/1, alignments);
   Block *body = &kernel.getBody().emplaceBlock();
   for (auto [v, type] : llvm::zip(passed, types))
     body->addArgument(type, namedLoc(v));

@@ -42,7 +42,11 @@ struct Way {
 
 class Orientation {
 public:
-  Orientation(KernelOp kernel) : kernel(kernel) { collect(); }
+  Orientation(KernelOp kernel, bool warpgroups)
+      : kernel(kernel),
+        warpgroups(warpgroups && kernel.getNumWarps() % 4 == 0) {
+    collect();
+  }
   void choose();
   bool apply();
 
@@ -58,6 +62,7 @@ private:
   void findWays();
 
   KernelOp kernel;
+  bool warpgroups; // products are those of four warps where they can be
   DenseMap<Value, unsigned> ids;
   SmallVector<std::pair<unsigned, bool>>
       parents;                           // and whether transposed to it
@@ -224,10 +229,14 @@ double Orientation::cost() {
         if (isFirst && computed && along == warps && alongOf(source) == warps &&
             isFlipped(source) == transposed)
           return; // stays in registers
-        // Each warp reads its lines of the first factor, all of the second.
+        // Each warp reads its lines of the first factor, all of the second;
+        // four warps do as one, and read the second for every 64 lines.
         auto shape = cast<SharedType>(factor.getType()).getShape();
-        sum += weight(op) * shape[0] * shape[1] *
-               (isFirst ? warps / along : along);
+        int64_t lines = tileType(mma.getResult()).getDimSize(flip ? 1 : 0);
+        int64_t times = isFirst                        ? warps / along
+                        : warpgroups && along % 4 == 0 ? lines / 64
+                                                       : along;
+        sum += weight(op) * shape[0] * shape[1] * times;
         if (computed)
           stored.insert(source);
       };
@@ -284,7 +293,8 @@ void Orientation::findWays() {
       if (reduced.contains(root))
         continue;
       for (int64_t along = most / 2; along >= 1; along /= 2)
-        if (cols / 8 % (warps / along) == 0)
+        if (cols / 8 % (warps / along) == 0 &&
+            (!warpgroups || most % 4 || along % 4 == 0))
           choices[i].push_back({flipped, along});
     }
   }
@@ -454,6 +464,8 @@ bool Orientation::apply() {
 
 struct GpuOrientTiles
     : public fathom::impl::GpuOrientTilesPassBase<GpuOrientTiles> {
+  using GpuOrientTilesPassBase::GpuOrientTilesPassBase;
+
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
       bool fragments = kernel
@@ -466,7 +478,7 @@ struct GpuOrientTiles
         missed(kernel, kName, "a factor is in registers already");
         continue;
       }
-      Orientation orientation(kernel);
+      Orientation orientation(kernel, warpgroups);
       orientation.choose();
       if (orientation.apply())
         passed(kernel, kName, "products lie as costs least");

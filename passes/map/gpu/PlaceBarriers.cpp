@@ -40,6 +40,10 @@ struct GpuPlaceBarriersPass
         next->getBlock()->getOperations().insert(next->getIterator(), barrier);
         return false;
       });
+      for (Operation *barrier : flow.barriersForProducts()) {
+        OpBuilder b(barrier);
+        FenceAsyncOp::create(b, barrier->getLoc());
+      }
       int64_t inLoops = llvm::count_if(placed, [](BarrierOp barrier) {
         return bool(barrier->getParentOfType<LoopLikeOpInterface>());
       });

@@ -112,7 +112,7 @@ struct GpuReloadFactorsPass
       shape[dim] = size;
       type = bufferFor(shape, type.getElementType());
       Value &index = indices[indices.size() - 2 + dim];
-      index = b.add(index, place);
+      index = b.createOrFold<arith::AddIOp>(b.loc, place, index);
     }
     OpBuilder top = OpBuilder::atBlockBegin(&kernel.getBody().front());
     Value buffer = AllocOp::create(top, alloc.getLoc(), type, IntegerAttr());

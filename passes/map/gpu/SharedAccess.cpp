@@ -271,6 +271,8 @@ bool SharedFlow::step(Operation *op, PendingSet &pending) const {
   }
 
   if (isa<BarrierOp, WaitTurnOp, EndTurnOp>(op)) {
+    if (atBarrier)
+      atBarrier(op, pending);
     pending.barrier();
     return false;
   }
@@ -285,6 +287,8 @@ bool SharedFlow::step(Operation *op, PendingSet &pending) const {
   if (auto claim = dyn_cast<ClaimOp>(op)) {
     // One thread writes the scratch, then all meet, then all read it.
     found = access(accessTo(claim.getScratch(), true), pending);
+    if (atBarrier)
+      atBarrier(op, pending);
     pending.barrier();
     access(accessTo(claim.getScratch(), false), pending);
     return found;
@@ -342,4 +346,26 @@ void SharedFlow::enterLoop(scf::ForOp loop, PendingSet &head) const {
 bool SharedFlow::hasConflict() const {
   PendingSet pending;
   return step(KernelOp(kernel).getBody().front(), pending);
+}
+
+llvm::SetVector<Operation *> SharedFlow::barriersForProducts() const {
+  llvm::DenseSet<Value> factors;
+  KernelOp(kernel).walk([&](WgmmaOp op) {
+    for (Value v : {op.getA(), Value(op.getB())})
+      if (isa<SharedType>(v.getType()))
+        if (AllocOp alloc = allocOf(v))
+          factors.insert(alloc.getResult());
+  });
+  llvm::SetVector<Operation *> found;
+  if (factors.empty())
+    return found;
+  SharedFlow flow = *this;
+  flow.atBarrier = [&](Operation *barrier, const PendingSet &pending) {
+    if (llvm::any_of(pending.get(), [&](const PendingAccess &a) {
+          return a.write && a.age < 0 && factors.contains(a.root);
+        }))
+      found.insert(barrier);
+  };
+  (void)flow.hasConflict();
+  return found;
 }

@@ -11,6 +11,8 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/map/gpu/Gpu.h"
+#include "llvm/ADT/SetVector.h"
+#include <functional>
 
 namespace fathom::gpu {
 
@@ -77,6 +79,9 @@ public:
   /// True if the kernel has two conflicting accesses without a barrier.
   bool hasConflict() const;
 
+  /// The barriers before which threads wrote what a wgmma reads.
+  llvm::SetVector<mlir::Operation *> barriersForProducts() const;
+
 private:
   bool conflict(const PendingAccess &a, const PendingAccess &b) const;
   bool access(const PendingAccess &a, PendingSet &pending) const;
@@ -84,6 +89,8 @@ private:
   KernelOp kernel;
   int64_t maxAge = 1;
   std::pair<mlir::Value, mlir::Value> aliased;
+  /// Told of each barrier and what is pending before it.
+  std::function<void(mlir::Operation *, const PendingSet &)> atBarrier;
 };
 
 } // namespace fathom::gpu
