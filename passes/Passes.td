@@ -678,8 +678,13 @@ def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
     %d = arith.subf %x, %mm           // fa.broadcast (%m * log2 e)
     %p = math.exp2 %d fastmath<afn>
     ```
+    A maximum that a loop carries, and that exponents depend on, is carried times
+    log2 e and divided by it where it is used for something else.
+
     Numerics: within 2 ulp of f32 of the exact exponential, times |x|; 0 where
-    that is less than 2^-126. A factor of less than 1e-18 or more than 1e18
+    that is less than 2^-126. Where an exponent is x less a value per row, all of
+    a row are off by one factor of up to 2^(2^-24 |value|), which quotients of
+    such sums don't show; values beyond 1e8 need exp as it is. A factor of less than 1e-18 or more than 1e18
     stays where it is.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
@@ -804,9 +809,9 @@ def GpuReloadFactorsPass : Pass<"fa-gpu-reload-factors", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    %s = scf.for %c = %c0 to %c512 step %c64 iter_args(%acc = %zero) -> (tensor<16x16xf64, #acc>) {
-      %q = fa.load %Q[%i, %c] below(%m, %c512) : memref<?x512xf64> -> tensor<16x64xf64, #l>
-      fa_gpu.store_shared %q, %qs : tensor<16x64xf64, #l>, !fa_gpu.shared<16x64xf64, pitch = 66>
+    %s = scf.for %c = %c0 to %c512 step %c32 iter_args(%acc = %zero) -> (tensor<16x16xf64, #acc>) {
+      %q = fa.load %Q[%i, %c] below(%m, %c512) : memref<?x512xf64> -> tensor<16x32xf64, #l>
+      fa_gpu.store_shared %q, %qs : tensor<16x32xf64, #l>, !fa_gpu.shared<16x32xf64, pitch = 34>
       ... (the same for %ks) ...
       %r = fa_gpu.mma %qs, %kt, %acc : ...
       scf.yield %r : tensor<16x16xf64, #acc>

@@ -440,7 +440,11 @@ LogicalResult Printer::print(Operation *op) {
       .Case<GatherOp>([&](auto o) { return gather(o); })
       .Case<ScatterAddOp>([&](auto o) { return scatterAdd(o); })
       .Case<ReduceOp>([&](auto o) { return reduce(o); })
-      .Case<TickOp>([&](auto) { return success(); }) // nothing counts here
+      .Case<TickOp>([&](TickOp o) {
+        counts = true;
+        line("fa::tick(fa_counters + {});", o.getId() % 64);
+        return success();
+      })
       .Case<memref::DimOp>([&](memref::DimOp o) -> LogicalResult {
         auto index = o.getConstantIndex();
         if (!index)
@@ -563,11 +567,11 @@ llvm::Expected<Kernel> Printer::print() {
   for (auto &[name, text] : wgmmas)
     result.source += text;
   result.source +=
-      fmt::format("#endif\n\nFA_KERNEL({}, {})\nvoid {}({}) {{\n"
+      fmt::format("#endif\n\n{}FA_KERNEL({}, {})\nvoid {}({}) {{\n"
                   "  [[maybe_unused]] const int lane = fa::lane_id(), warp = "
                   "fa::warp_id();\n{}{}}}\n",
-                  result.threads, kernel.getMinBlocks(), result.name,
-                  parameters, tops, body);
+                  counts ? "FA_COUNTERS\n" : "", result.threads,
+                  kernel.getMinBlocks(), result.name, parameters, tops, body);
   return result;
 }
 

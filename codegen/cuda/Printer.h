@@ -213,6 +213,7 @@ private:
   int64_t sharedBytes = 0;
   /// Definitions of fa::wgmma for the shapes in use.
   std::map<std::string, std::string> wgmmas;
+  bool counts = false; ///< some fa.tick stands in it
 
   std::string top(llvm::StringRef base, llvm::StringRef type,
                   const std::string &expression);

@@ -68,9 +68,14 @@ TEST(GpuEdges, TheWidestHeadsFitTheSmallestGpu) {
   spec.sq = 20;
   spec.sk = 37;
   World w(spec);
-  auto e = compiled(w, gpuOptions(w, "sm_86", 0, 0));
-  ASSERT_TRUE(e);
-  EXPECT_EQ(w.failures(w.run(e->executable)), "");
+  for (bool aligned : {false, true}) {
+    PipelineOptions p = gpuOptions(w, "sm_86", 0, 0);
+    p.aligned = aligned;
+    p.stages = 1;
+    auto e = compiled(w, p);
+    ASSERT_TRUE(e);
+    EXPECT_EQ(w.failures(w.run(e->executable)), "");
+  }
   PipelineOptions without = gpuOptions(w, "sm_86", 0, 0);
   without.skip = {"fa-gpu-reload-factors"};
   std::string error;
@@ -83,8 +88,11 @@ TEST(GpuEdges, ForwardAloneIsRight) {
     World w(named(name, DType::f16));
     PipelineOptions p = gpuOptions(w);
     p.backward = false;
+    p.countTiles = true;
     auto e = compiled(w, p);
     ASSERT_TRUE(e);
+    EXPECT_NE(e->programs[0].kernels[0].source.find("fa::tick("),
+              std::string::npos);
     Results r = w.run(e->executable);
     EXPECT_FALSE(r.dq.defined());
     EXPECT_EQ(w.failures(r), "") << name;

@@ -13,19 +13,19 @@
 !w = !fa_gpu.shared<16x512xf64, pitch = 514>
 !wt = !fa_gpu.shared<512x16xf64, pitch = 514, flipped>
 
-// The sum over 512 in parts of 64, whose factors are copied ahead; a whole %x is
+// The sum over 512 in parts of 32, whose factors are copied ahead; a whole %x is
 // loaded again for the other product.
 // CHECK-LABEL: fa_gpu.kernel @both(
 // CHECK-SAME: %[[X:[a-z0-9]*]]: memref<?x512xf64>, %[[Y:[a-z0-9]*]]: memref<?x512xf64>, %[[N:[a-z0-9]*]]: index
-// CHECK-DAG: %[[XS:.*]] = fa_gpu.alloc : <16x64xf64, pitch = 66>
-// CHECK-DAG: %[[YS:.*]] = fa_gpu.alloc : <16x64xf64, pitch = 66>
+// CHECK-DAG: %[[XS:.*]] = fa_gpu.alloc : <16x32xf64, pitch = 34>
+// CHECK-DAG: %[[YS:.*]] = fa_gpu.alloc : <16x32xf64, pitch = 34>
 // CHECK-DAG: %[[WHOLE:.*]] = fa_gpu.alloc : <16x512xf64, pitch = 514>
 // CHECK: scf.for %[[I:.*]] = %c0 to %[[N]] step %c16
 // CHECK: %[[S:.*]] = scf.for %[[C:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%[[ACC:.*]] = %{{.*}}) -> (tensor<16x16xf64, #{{.*}}>) {
-// CHECK: %[[XT:.*]] = fa.load %[[X]][%[[I]], %[[C]]] below(%[[N]], %c512) : memref<?x512xf64> -> tensor<16x64xf64, #{{.*}}>
+// CHECK: %[[XT:.*]] = fa.load %[[X]][%[[I]], %[[C]]] below(%[[N]], %c512) : memref<?x512xf64> -> tensor<16x32xf64, #{{.*}}>
 // CHECK: fa_gpu.store_shared %[[XT]],
 // CHECK: fa.load %[[Y]]
-// CHECK: %[[F:.*]] = fa_gpu.flip {{.*}} -> <64x16xf64, pitch = 66, flipped>
+// CHECK: %[[F:.*]] = fa_gpu.flip {{.*}} -> <32x16xf64, pitch = 34, flipped>
 // CHECK: %[[R:.*]] = fa_gpu.mma %{{.*}}, %[[F]], %[[ACC]]
 // CHECK: scf.yield %[[R]]
 // CHECK: }
@@ -38,7 +38,7 @@
 // FITS-NOT: scf.for
 // FITS: fa_gpu.return
 // PLACED-LABEL: fa_gpu.kernel @both(
-// PLACED-DAG: <16x64xf64, pitch = 66, stages = 2>
+// PLACED-DAG: <16x32xf64, pitch = 34, stages = 2>
 fa_gpu.kernel @both(%x: !a, %y: !a, %n: index) num_warps(4) min_blocks(1) alignments([16, 16, 0]) {
   %c0 = arith.constant 0 : index
   %c16 = arith.constant 16 : index

@@ -26,7 +26,7 @@ constexpr StringLiteral kName = "fa-gpu-reload-factors";
 /// Rows or columns that tiles have at least: products are of so many.
 constexpr int64_t kSmallest = 16;
 /// Entries of a sum whose factors are held at a time.
-constexpr int64_t kPart = 64;
+constexpr int64_t kPart = 32;
 
 /// The load whose tile is all that `buffer`'s alloc ever holds, from an array
 /// that `kernel` does not write, if only products use it; else null.
