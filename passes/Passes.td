@@ -374,6 +374,54 @@ def ClassifyMaskPass : Pass<"fa-classify-mask", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def BoundMaskedLoopsPass : Pass<"fa-bound-masked-loops", "::mlir::ModuleOp"> {
+  let summary = "Bound loops by what rows and columns hold in memory";
+  let description = [{
+    Optional. A loop that tests in every iteration whether an entry of its mask
+    tile is true (see `fa-classify-mask`) gets bounds from a nest in front,
+    where the mask compares values of rows with values of columns, as ids of
+    documents. That nest finds the least and the greatest value of a line of
+    rows and of each line of columns, and from these intervals, per item, the
+    first and the last tile that can be visible; it evaluates no mask tile, and
+    runs over those dims only that the mask depends on. What is no such
+    comparison may be true. Iterations left out still do what stands in the
+    other branch of the test (they pass their turn).
+
+    Before:
+    ```mlir
+    fa.nest "output" parallel(%b = %B, %h = %H, %i = %sq step 128) {
+      scf.for %j = %c0 to %sk step %c64 ... {
+        %same = arith.cmpi eq, %row_ids, %column_ids : tensor<128x64xi32>
+        %any = fa.reduce any ...                  // of %same
+        scf.if %any -> (...) { ... } else { ... }
+      }
+    }
+    ```
+    After:
+    ```mlir
+    fa.nest "visible" parallel(%i = %sq step 128) {
+      ...                                         // least and greatest ids of 64 tiles at once
+      memref.store %first, %bounds[%ib, %c0] : memref<?x2xi32>
+      memref.store %end, %bounds[%ib, %c1] : memref<?x2xi32>
+    }
+    fa.nest "output" parallel(%b = %B, %h = %H, %i = %sq step 128) {
+      %lo = ...                                   // max(0, %bounds[%ib, 0])
+      %hi = ...                                   // min(%sk, %bounds[%ib, 1])
+      scf.for %j = %lo to %hi step %c64 ... { ... }
+    }
+    ```
+    With `keep-tests=false` the test per tile goes if the body is proved to do
+    nothing without it where the mask is false: tiles between the bounds are
+    then computed, hidden or not, by a loop without a fork.
+    Numerics: unchanged. Values are compared as f64, which keeps their order.
+  }];
+  let options = [
+    Option<"keepTests", "keep-tests", "bool", "true",
+           "keep the test per tile, for tiles that are hidden between others">
+  ];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::arith::ArithDialect"];
+}
 def SplitKeysPass : Pass<"fa-split-keys", "::mlir::ModuleOp"> {
   let summary = "Pass over parts of the keys in parallel and merge them (optional)";
   let description = [{
@@ -632,6 +680,74 @@ def GpuStageLinesPass : Pass<"fa-gpu-stage-lines", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
+def GpuBulkCopiesPass : Pass<"fa-gpu-bulk-copies", "::mlir::ModuleOp"> {
+  let summary = "one thread has the copy engine fill buffers with boxes";
+  let description = [{
+    Optional, for sm_90a. Where all that fills a buffer of 16-bit entries is
+    copies of one array, aligned and not written meanwhile, below limits that
+    the host knows, to the stages of a ring by turns or once. The buffer becomes
+    swizzled; the host makes a map of the array up to the limits. Barriers in
+    shared memory say when a box is there: a loop carries the parity of the
+    phase that its round waits for.
+
+    ```mlir
+    // before
+    fa_gpu.wait 0
+    scf.if %more {
+      fa_gpu.copy_async %K[%b, %h, %j1, %c0] below(%sk, %c128) to %next vector 16 : ..., !fa_gpu.shared<64x128xbf16, pitch = 136>
+    }
+    fa_gpu.commit
+    %s = fa_gpu.mma %q, %kt, %zero ...
+    // after
+    scf.if %more {
+      fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ..., !fa_gpu.shared<64x128xbf16, swizzle = 128>, !fa_gpu.mbarriers<2>
+    }
+    fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+    %s = fa_gpu.mma %q, %kt, %zero ...
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect", "::mlir::memref::MemRefDialect"];
+}
+
+def GpuSpecializeWarpsPass : Pass<"fa-gpu-specialize-warps", "::mlir::ModuleOp"> {
+  let summary = "warps of their own issue the copies of boxes";
+  let description = [{
+    Optional, for sm_90a. A kernel all of whose `fa_gpu.copy_box` follow from
+    scalars, loops and branches on scalars gets four more warps, of which one
+    thread issues the copies. It runs through the same loops and waits until a
+    stage is free; the others, the first role, arrive there after the last op
+    that needs the stage. Four warps that only copy need few registers; the
+    others get theirs, where the kernel has a multiprocessor to itself.
+
+    ```mlir
+    // before
+    scf.for ... iter_args(%stage = %c0, %parity = %false) {
+      scf.if %more {
+        fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ...
+      }
+      fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+      %s = fa_gpu.mma %q, %kt, %zero ...
+    }
+    // after
+    fa_gpu.roles warps [8, 4] registers [240, 24] {
+      scf.for ... iter_args(%stage = %c0, %parity = %false) {
+        fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+        %s = fa_gpu.mma %q, %kt, %zero ...
+        fa_gpu.arrive %free[%stage] : !fa_gpu.mbarriers<2>
+      }
+    }, {
+      scf.for ... iter_args(%stage = %c0, %parity = %false) {
+        scf.if %more {
+          fa_gpu.wait_phase %before of %free[%into] : !fa_gpu.mbarriers<2>
+          fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ...
+        }
+      }
+    }
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect", "::mlir::arith::ArithDialect"];
+}
+
 def GpuOrderProductsPass : Pass<"fa-gpu-order-products", "::mlir::ModuleOp"> {
   let summary = "products that wait for nothing first, those behind a barrier last";
   let description = [{
@@ -748,6 +864,68 @@ def GpuWarpgroupProductsPass : Pass<"fa-gpu-warpgroup-products", "::mlir::Module
     ```
   }];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuOverlapProductsPass : Pass<"fa-gpu-overlap-products", "::mlir::ModuleOp"> {
+  let summary = "other work while products of four warps are under way";
+  let description = [{
+    Optional. A `fa_gpu.wgmma` starts right behind another, the first one whose
+    result and successors it does not need. The wait for it stands before the first op that
+    needs the result, or that may write the factors or let others do it, at the
+    latest at the end of the block; it counts the products started meanwhile.
+    Nothing moves where the tiles that live would need too many registers.
+
+    ```mlir
+    // before
+    %t = fa_gpu.wgmma %k, %qt, %zero : ...
+    %s = fa_gpu.wgmma_wait 0 %t : ...
+    %p = math.exp2 %s : ...
+    %u = fa_gpu.wgmma %v, %dot, %zero : ...
+    %dp = fa_gpu.wgmma_wait 0 %u : ...
+    // after
+    %t = fa_gpu.wgmma %k, %qt, %zero : ...
+    %u = fa_gpu.wgmma %v, %dot, %zero : ...
+    %s = fa_gpu.wgmma_wait 1 %t : ...
+    %p = math.exp2 %s : ...
+    %dp = fa_gpu.wgmma_wait 0 %u : ...
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
+}
+
+def GpuDelayProductsPass : Pass<"fa-gpu-delay-products", "::mlir::ModuleOp"> {
+  let summary = "a round's last product in the background of the next round";
+  let description = [{
+    Optional. For a loop of two products by four warps, the second from
+    registers that follow from the first, whose sum is only carried on. Other
+    warps fill the second's buffer, so that it may be read longer. The first
+    round without its second product stands before the loop, the last second
+    product behind it.
+
+    ```mlir
+    // before
+    scf.for %j = %a to %b step %c iter_args(%o = %zero) {
+      %t = fa_gpu.wgmma %q, %kt, %zero ...
+      %s = fa_gpu.wgmma_wait 0 %t
+      %p = ...                             // of %s
+      %u = fa_gpu.wgmma %p, %v, %o ...
+      %n = fa_gpu.wgmma_wait 0 %u
+      scf.yield %n
+    }
+    // after
+    %p0 = ...
+    scf.for %j = %a1 to %b step %c iter_args(%o = %zero, %p = %p0) {
+      %t = fa_gpu.wgmma %q, %kt, %zero ...
+      %u = fa_gpu.wgmma %p, %v, %o ...
+      %s = fa_gpu.wgmma_wait 1 %t
+      %p1 = ...                            // of %s
+      %n = fa_gpu.wgmma_wait 0 %u
+      scf.yield %n, %p1
+    }
+    %u = fa_gpu.wgmma %p, %v, %o ...
+    ```
+  }];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
 def GpuOrderGridPass : Pass<"fa-gpu-order-grid", "::mlir::ModuleOp"> {

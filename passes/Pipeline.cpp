@@ -26,6 +26,7 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"nest", "fa-fuse-backward-nests", false, ""},
       {"nest", "fa-place-dq-accumulation", false, ""},
       {"nest", "fa-classify-mask", false, ""},
+      {"nest", "fa-bound-masked-loops", false, ""},
       {"nest", "fa-split-keys", false, ""},
       {"nest", "fa-specialize-masked-blocks", false, ""},
       {"nest", "fa-count-tiles", false, ""},
@@ -41,9 +42,13 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"map", "fa-gpu-order-products", false, "gpu"},
       {"map", "fa-gpu-fold-exp2", false, "gpu"},
       {"map", "fa-gpu-order-grid", false, "gpu"},
+      {"map", "fa-gpu-bulk-copies", false, kWithWarpgroups},
       {"map", "fa-gpu-peel-masks", false, "gpu"},
       {"map", "fa-gpu-fold-divisions", false, "gpu"},
       {"map", "fa-gpu-warpgroup-products", false, kWithWarpgroups},
+      {"map", "fa-gpu-overlap-products", false, kWithWarpgroups},
+      {"map", "fa-gpu-specialize-warps", false, kWithWarpgroups},
+      {"map", "fa-gpu-delay-products", false, kWithWarpgroups},
       {"map", "fa-gpu-lower-converts", true, "gpu"},
       {"map", "fa-gpu-place-barriers", true, "gpu"},
       {"map", "fa-gpu-assign-shared-memory", true, "gpu"},
@@ -83,6 +88,8 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
   }
   if (pass == "fa-partition")
     return o.part.empty() ? "" : "part=" + o.part;
+  if (pass == "fa-bound-masked-loops")
+    return o.target == "cpu" ? "" : "keep-tests=false";
   if (pass == "fa-specialize-masked-blocks")
     return o.target == "cpu" ? "" : "selects-only=true";
   if (pass == "fa-map-to-gpu")

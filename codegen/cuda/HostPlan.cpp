@@ -79,6 +79,7 @@ public:
 private:
   LogicalResult visit(Operation *op);
   LogicalResult allocate(memref::AllocOp op);
+  LogicalResult mapBoxes(gpu::MapBoxesOp op);
   LogicalResult launch(gpu::LaunchOp op);
   LogicalResult fail(Operation *op, const llvm::Twine &message) {
     if (error.empty())
@@ -109,7 +110,7 @@ private:
   ArrayRef<std::string> kernels;
   Plan plan;
   std::string error;
-  DenseMap<Value, int> registers, workspaces;
+  DenseMap<Value, int> registers, workspaces, maps;
 };
 } // namespace
 
@@ -148,6 +149,26 @@ LogicalResult PlanMaker::allocate(memref::AllocOp op) {
   return success();
 }
 
+LogicalResult PlanMaker::mapBoxes(gpu::MapBoxesOp op) {
+  BoxMap map;
+  map.array = argumentOf(op.getSource());
+  if (map.array < 0) {
+    auto w = workspaces.find(op.getSource());
+    if (w == workspaces.end())
+      return fail(op, "expected an array that is an argument or allocated");
+    map.ofWorkspace = true;
+    map.array = w->second;
+  }
+  for (Value size : op.getSizes())
+    map.sizes.push_back({registerOf(size), 0});
+  auto type = op.getResult().getType();
+  map.box.assign(type.getBox().begin(), type.getBox().end());
+  map.swizzle = type.getSwizzle();
+  maps[op.getResult()] = plan.maps.size();
+  plan.maps.push_back(map);
+  return success();
+}
+
 LogicalResult PlanMaker::launch(gpu::LaunchOp op) {
   Launch launch;
   auto it = llvm::find(kernels, op.getKernel());
@@ -157,6 +178,15 @@ LogicalResult PlanMaker::launch(gpu::LaunchOp op) {
   launch.grid = registerOf(op.getGrid());
   for (Value v : op.getOperands_()) {
     Parameter p;
+    if (isa<gpu::BoxMapType>(v.getType())) {
+      auto map = maps.find(v);
+      if (map == maps.end())
+        return fail(op, "expected a map that is made here");
+      p.kind = Parameter::map;
+      p.index = map->second;
+      launch.parameters.push_back(p);
+      continue;
+    }
     Type element = getElementTypeOrSelf(v.getType());
     auto type = scalarOf(element);
     if (!type)
@@ -190,6 +220,8 @@ LogicalResult PlanMaker::launch(gpu::LaunchOp op) {
 LogicalResult PlanMaker::visit(Operation *op) {
   if (auto alloc = dyn_cast<memref::AllocOp>(op))
     return allocate(alloc);
+  if (auto map = dyn_cast<gpu::MapBoxesOp>(op))
+    return mapBoxes(map);
   if (auto l = dyn_cast<gpu::LaunchOp>(op))
     return launch(l);
   if (auto clear = dyn_cast<gpu::ClearOp>(op)) {

@@ -386,6 +386,38 @@ LogicalResult Printer::ifOp(Operation *op) {
   return success();
 }
 
+LogicalResult Printer::roles(Operation *op) {
+  auto roles = cast<gpu::RolesOp>(op);
+  constexpr int64_t kRegisters = 65536;
+  // What a thread of the CTA starts with.
+  int64_t each = kRegisters / (kernel.getNumWarps() * gpu::kWarp) / 8 * 8;
+  int64_t first = 0;
+  comment(op);
+  for (auto [r, region] : llvm::enumerate(roles.getRoles())) {
+    int64_t warps = roles.getWarps()[r], registers = roles.getRegisters()[r];
+    bool last = r + 1 == roles.getRoles().size();
+    if (r)
+      indent -= 2;
+    open("{}{}{{", r ? "} else " : "",
+         last ? "" : fmt::format("if (warp < {}) ", first + warps));
+    if (registers && registers != each)
+      line("fa::{}_registers<{}>();", registers < each ? "give" : "take",
+           registers);
+    barrierText =
+        fmt::format("fa::named_barrier({}, {});", r + 1, warps * gpu::kWarp);
+    singleThread = r > 0;
+    if (singleThread)
+      open("if (fa::thread_id() == {}) {{", first * gpu::kWarp);
+    if (failed(block(region.front())))
+      return failure();
+    if (singleThread)
+      close();
+    first += warps;
+  }
+  close();
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
@@ -401,7 +433,8 @@ LogicalResult Printer::next(Block::iterator &it) {
   Operation *op = &*it;
   for (Value v : op->getResults()) {
     Type type = getElementTypeOrSelf(v.getType());
-    if (!isa<gpu::SharedType>(v.getType()) && cType(type).empty())
+    if (!isa<gpu::SharedType, gpu::MbarriersType>(v.getType()) &&
+        cType(type).empty())
       return fail(op, "expected a type that CUDA has");
     if (isTile(v) && !gpu::layoutOf(v))
       return fail(op, "expected tiles with a layout");
@@ -484,7 +517,20 @@ LogicalResult Printer::print(Operation *op) {
       .Case<gpu::WaitOp>([&](gpu::WaitOp o) {
         return text(fmt::format("fa::cp_async_wait<{}>();", o.getPending()));
       })
-      .Case<gpu::BarrierOp>([&](auto) { return text("fa::barrier();"); })
+      .Case<gpu::BarrierOp>([&](auto) { return text(barrierText); })
+      .Case<gpu::RolesOp>([&](auto o) { return roles(o); })
+      .Case<gpu::MbarriersOp>([&](auto o) { return mbarriers(o); })
+      .Case<gpu::CopyBoxOp>([&](auto o) { return copyBox(o); })
+      .Case<gpu::WaitPhaseOp>([&](gpu::WaitPhaseOp o) {
+        return text(fmt::format("fa::mbarrier_wait({}, {});",
+                                mbarrierPlace(o.getBarriers(), o.getIndex()),
+                                scalar(o.getParity())));
+      })
+      .Case<gpu::ArriveOp>([&](gpu::ArriveOp o) {
+        (void)text("fa::warp_barrier();");
+        return text(fmt::format("if (lane == 0) fa::mbarrier_arrive({});",
+                                mbarrierPlace(o.getBarriers(), o.getIndex())));
+      })
       .Case<gpu::WaitTurnOp>([&](auto o) { return waitTurn(o); })
       .Case<gpu::EndTurnOp>([&](auto o) { return endTurn(o); })
       .Case<gpu::MmaOp>([&](auto o) { return mma(o); })
@@ -531,6 +577,8 @@ llvm::Expected<Kernel> Printer::print() {
                          memref.getRank());
       if (cType(memref.getElementType()).empty())
         type = "";
+    } else if (isa<gpu::BoxMapType>(arg.getType())) {
+      type = "const FA_IN_PLACE fa::TensorMap";
     } else {
       type = cType(arg.getType());
     }
@@ -543,13 +591,17 @@ llvm::Expected<Kernel> Printer::print() {
 
   // Buffers that have no place yet stand one after the other.
   sharedBytes = kernel.getSharedBytes();
-  kernel.getBody().walk([&](gpu::AllocOp alloc) {
-    if (!alloc.getOffset()) {
-      sharedBytes = llvm::alignTo(sharedBytes,
-                                  alloc.getResult().getType().getAlignment());
-      places[alloc.getResult()] = sharedBytes;
-      sharedBytes += alloc.getResult().getType().getBytes();
-    }
+  auto place = [&](Value v, int64_t bytes, int64_t alignment) {
+    sharedBytes = llvm::alignTo(sharedBytes, alignment);
+    places[v] = sharedBytes;
+    sharedBytes += bytes;
+  };
+  kernel.getBody().walk([&](Operation *op) {
+    if (auto alloc = dyn_cast<gpu::AllocOp>(op); alloc && !alloc.getOffset())
+      place(alloc.getResult(), alloc.getResult().getType().getBytes(),
+            alloc.getResult().getType().getAlignment());
+    if (auto make = dyn_cast<gpu::MbarriersOp>(op); make && !make.getOffset())
+      place(make.getResult(), make.getResult().getType().getBytes(), 8);
   });
   if (failed(block(kernel.getBody().front())))
     return llvm::createStringError(error);

@@ -376,7 +376,7 @@ LogicalResult Printer::scatterAdd(Operation *op) {
   }
   line("#pragma unroll 1");
   open("for (int turn = 0; turn < {}; ++turn) {{",
-       kernel.getNumWarps() * gpu::kWarp);
+       gpu::warpsOf(op) * gpu::kWarp);
   open("if ({}) {{", both("turn == fa::thread_id()", once));
   openUnrolled(layout.getNumRegisters(), 1, "r");
   std::string at = fresh("place");
@@ -384,7 +384,7 @@ LogicalResult Printer::scatterAdd(Operation *op) {
   line("fa::store_global({0}, fa::load_global({0}) + {1});", at, value);
   close();
   close();
-  line("fa::barrier();");
+  line("{}", barrierText);
   close();
   return success();
 }
@@ -565,7 +565,7 @@ LogicalResult Printer::copyAsync(Operation *op) {
   gpu::SharedType type = copy.getBuffer().getType();
   int64_t bytes = type.getElementBytes(), entries = copy.getVector() / bytes;
   int64_t lines = type.getLines(), across = type.getLineLength() / entries;
-  int64_t threads = kernel.getNumWarps() * gpu::kWarp, chunks = lines * across;
+  int64_t threads = gpu::warpsOf(op) * gpu::kWarp, chunks = lines * across;
   int64_t rank = type.getRank(), first = copy.getIndices().size() - rank;
   Value limit = copy.getLimits().back(), index = copy.getIndices().back();
   auto i = constantOf(index), n = constantOf(limit);
@@ -675,6 +675,55 @@ LogicalResult Printer::copyAsync(Operation *op) {
   return success();
 }
 
+LogicalResult Printer::mbarriers(Operation *op) {
+  auto make = cast<gpu::MbarriersOp>(op);
+  int64_t count = make.getResult().getType().getCount();
+  int64_t place = make.getOffset() ? int64_t(*make.getOffset())
+                                   : places.lookup(make.getResult());
+  std::string name = declare(make.getResult());
+  line("const unsigned {} = {}; // {} barriers", name, place, count);
+  open("if (fa::thread_id() == 0) {{");
+  for (int64_t i = 0; i < count; ++i)
+    line("fa::mbarrier_init({} + {}, {});", name, 8 * i, make.getArrivals());
+  line("fa::mbarrier_init_fence();");
+  close();
+  return success();
+}
+
+std::string Printer::mbarrierPlace(Value barriers, Value index) {
+  if (auto i = constantOf(index))
+    return fmt::format("{} + {}", nameOf(barriers), 8 * *i);
+  return fmt::format("{} + 8 * unsigned({})", nameOf(barriers), scalar(index));
+}
+
+LogicalResult Printer::copyBox(Operation *op) {
+  auto copy = cast<gpu::CopyBoxOp>(op);
+  gpu::SharedType type = copy.getBuffer().getType();
+  ArrayRef<int64_t> box = copy.getMap().getType().getBox();
+  int64_t lines = type.getLines(), length = type.getLineLength();
+  int64_t boxLines = box[box.size() - 2], boxLength = box.back();
+  comment(op);
+  open("{}{{", singleThread ? "" : "if (fa::thread_id() == 0) ");
+  std::string barrier = fresh("barrier");
+  line("const unsigned {} = {};", barrier,
+       mbarrierPlace(copy.getSignals(), copy.getIndex()));
+  line("fa::mbarrier_arrive_expect({}, {});", barrier, type.getStageBytes());
+  for (int64_t col = 0; col < length; col += boxLength)
+    for (int64_t row = 0; row < lines; row += boxLines) {
+      std::string at;
+      for (auto [d, index] : llvm::enumerate(copy.getIndices())) {
+        int64_t left = box.size() - d, add = left == 2 ? row : col;
+        at += fmt::format(", int({}{})", bare(scalar(index)).str(),
+                          left > 2 || !add ? "" : fmt::format(" + {}", add));
+      }
+      line("fa::copy_box({} + {}, {}, {}{});", nameOf(copy.getBuffer()),
+           (col * lines + row * boxLength) * type.getElementBytes(),
+           nameOf(copy.getMap()), barrier, at);
+    }
+  close();
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Order between CTAs
 //===----------------------------------------------------------------------===//
@@ -686,10 +735,10 @@ LogicalResult Printer::claim(Operation *op) {
   line("if (fa::thread_id() == 0)");
   line("  fa::store_shared<int>({}, fa::atomic_inc({}.data));", scratch,
        nameOf(claim.getCounter()));
-  line("fa::barrier();");
+  line("{}", barrierText);
   std::string name = declare(claim.getResult());
   line("const long long {} = fa::load_shared<int>({});", name, scratch);
-  line("fa::barrier(); // {} may be written again", scratch);
+  line("{} // {} may be written again", barrierText, scratch);
   return success();
 }
 
@@ -702,14 +751,14 @@ LogicalResult Printer::waitTurn(Operation *op) {
   line("while (fa::load_acquire(ticket) != int({}))", scalar(wait.getTurn()));
   line("  fa::nanosleep_hint();");
   close();
-  line("fa::barrier();");
+  line("{}", barrierText);
   return success();
 }
 
 LogicalResult Printer::endTurn(Operation *op) {
   auto end = cast<gpu::EndTurnOp>(op);
   comment(op);
-  line("fa::barrier();");
+  line("{}", barrierText);
   open("if (fa::thread_id() == 0) {{");
   line("int *const ticket = {};", pointer(end.getTickets(), end.getIndices()));
   line("fa::thread_fence();");

@@ -137,6 +137,7 @@ private:
   Result halfOp(Op *op);
   Result forOp(Op *op);
   Result ifOp(Op *op);
+  Result roles(Op *op);
   /// Declares a variable or array for v.
   std::string declareVariable(Value v);
   /// Gives the variable or array `target` the value of v.
@@ -171,6 +172,9 @@ private:
   Result alloc(Op *op);
   Result stage(Op *op);
   Result copyAsync(Op *op);
+  Result mbarriers(Op *op);
+  std::string mbarrierPlace(Value barriers, Value index);
+  Result copyBox(Op *op);
   Result storeShared(Op *op);
   Result loadShared(Op *op);
   Result claim(Op *op);
@@ -211,6 +215,8 @@ private:
   llvm::StringMap<std::string> topNames;    ///< expression to variable
   llvm::DenseMap<Value, int64_t> places;    ///< of buffers without `offset`
   int64_t sharedBytes = 0;
+  std::string barrierText = "fa::barrier();"; ///< of the CTA or the role
+  bool singleThread = false;                  ///< only one runs the role
   /// Definitions of fa::wgmma for the shapes in use.
   std::map<std::string, std::string> wgmmas;
   bool counts = false; ///< some fa.tick stands in it

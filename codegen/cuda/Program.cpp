@@ -23,18 +23,18 @@ namespace json = llvm::json;
 
 namespace {
 
-constexpr StringLiteral kFormat = "fathom-cuda-program-1";
+constexpr StringLiteral kFormat = "fathom-cuda-program-2";
 /// In the order of the enumerations.
 constexpr StringLiteral kScalars[] = {"i1",    "i8",  "i16",  "i32", "i64",
                                       "index", "f16", "bf16", "f32", "f64"};
-constexpr StringLiteral kKinds[] = {"argument", "workspace", "value"};
+constexpr StringLiteral kKinds[] = {"argument", "workspace", "value", "map"};
 constexpr StringLiteral kOps[] = {
     "constant", "dim",   "scalar", "addi",      "subi",       "muli",  "divsi",
     "divui",    "remsi", "remui",  "ceildivsi", "floordivsi", "minsi", "maxsi",
     "minui",    "maxui", "andi",   "ori",       "xori",       "shli",  "shrsi",
     "shrui",    "cmp",   "select", "allocate",  "clear",      "launch"};
 static_assert(std::size(kScalars) == size_t(Scalar::f64) + 1 &&
-              std::size(kKinds) == Parameter::value + 1 &&
+              std::size(kKinds) == Parameter::map + 1 &&
               std::size(kOps) == Instruction::launch + 1);
 
 constexpr int kMaxRank = 8;
@@ -190,11 +190,39 @@ private:
         pick(plan.arguments, p.index, "an argument");
       } else if (p.kind == Parameter::workspace) {
         exists(p.index);
+      } else if (p.kind == Parameter::map) {
+        if (auto *m = pick(plan.maps, p.index, "a map"))
+          map(*m);
       } else {
         read(p.index);
         require(isInteger(p.type), "the type of a value");
       }
     }
+  }
+
+  void map(const BoxMap &m) {
+    int64_t rank = -1;
+    if (m.ofWorkspace) {
+      exists(m.array);
+      if (auto *w = pick(plan.workspaces, m.array, "a workspace"))
+        rank = w->dims.size();
+    } else if (auto *a = pick(plan.arguments, m.array, "an argument")) {
+      rank = a->rank;
+    }
+    require(rank >= 1 && rank <= BoxMap::kMaxRank &&
+                int64_t(m.sizes.size()) == rank &&
+                int64_t(m.box.size()) == rank,
+            "a map's rank");
+    for (const Workspace::Dim &d : m.sizes)
+      if (d.reg >= 0)
+        read(d.reg);
+      else
+        require(d.reg == -1 && d.size >= 0, "a map's size");
+    for (int n : m.box)
+      require(n >= 1 && n <= BoxMap::kMaxBox, "a box");
+    require(m.swizzle == 0 || m.swizzle == 32 || m.swizzle == 64 ||
+                m.swizzle == 128,
+            "a swizzle");
   }
 
   const Program &program;
@@ -314,6 +342,20 @@ static bool fromJSON(const json::Value &value, Workspace &w, json::Path path) {
   return o && o.map("type", w.type) && o.map("dims", w.dims);
 }
 
+static json::Value toJSON(const BoxMap &m) {
+  return json::Object{{"workspace", m.ofWorkspace},
+                      {"array", m.array},
+                      {"sizes", json::Array(m.sizes)},
+                      {"box", json::Array(m.box)},
+                      {"swizzle", m.swizzle}};
+}
+static bool fromJSON(const json::Value &value, BoxMap &m, json::Path path) {
+  json::ObjectMapper o(value, path);
+  return o && o.map("workspace", m.ofWorkspace) && o.map("array", m.array) &&
+         o.map("sizes", m.sizes) && o.map("box", m.box) &&
+         o.map("swizzle", m.swizzle);
+}
+
 static json::Value toJSON(const Parameter &p) {
   return json::Object{
       {"kind", kKinds[p.kind]}, {"index", p.index}, {"type", toJSON(p.type)}};
@@ -359,6 +401,7 @@ static json::Value toJSON(const Plan &p) {
   return json::Object{{"name", p.name},
                       {"arguments", json::Array(p.arguments)},
                       {"workspaces", json::Array(p.workspaces)},
+                      {"maps", json::Array(p.maps)},
                       {"launches", json::Array(p.launches)},
                       {"code", json::Array(p.code)},
                       {"results", json::Array(p.results)},
@@ -367,9 +410,9 @@ static json::Value toJSON(const Plan &p) {
 static bool fromJSON(const json::Value &value, Plan &p, json::Path path) {
   json::ObjectMapper o(value, path);
   return o && o.map("name", p.name) && o.map("arguments", p.arguments) &&
-         o.map("workspaces", p.workspaces) && o.map("launches", p.launches) &&
-         o.map("code", p.code) && o.map("results", p.results) &&
-         o.map("registers", p.registers);
+         o.map("workspaces", p.workspaces) && o.map("maps", p.maps) &&
+         o.map("launches", p.launches) && o.map("code", p.code) &&
+         o.map("results", p.results) && o.map("registers", p.registers);
 }
 
 /// The parser calls itself for each level, so a foreign text could use up the

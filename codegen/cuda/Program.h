@@ -69,12 +69,23 @@ struct Workspace {
   std::vector<Dim> dims; ///< C order, no padding
 };
 
+/// An array as the copy engine of a GPU shall see it, which takes boxes of it.
+struct BoxMap {
+  static constexpr int kMaxRank = 5, kMaxBox = 256;
+  bool ofWorkspace = false;
+  int array = 0;                     ///< an argument or a workspace
+  std::vector<Workspace::Dim> sizes; ///< entries past them count as zeros
+  std::vector<int> box;
+  int swizzle = 0; ///< bytes of the pattern in which boxes lie; 0: none
+};
+
 /// One parameter of a launch.
 struct Parameter {
   enum Kind : uint8_t {
     argument,  ///< argument `index` of the entry point: array or scalar
     workspace, ///< workspace `index`
-    value      ///< register `index`, as `type`
+    value,     ///< register `index`, as `type`
+    map        ///< what the GPU takes for map `index`, 128 bytes
   } kind = argument;
   int index = 0;
   Scalar type = Scalar::index;
@@ -129,6 +140,7 @@ struct Plan {
   std::string name; ///< the function it comes from, e.g. causal.fwd
   std::vector<Argument> arguments;
   std::vector<Workspace> workspaces;
+  std::vector<BoxMap> maps;
   std::vector<Launch> launches;
   std::vector<Instruction> code;
   std::vector<int> results; ///< registers; of type index

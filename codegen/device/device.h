@@ -19,6 +19,9 @@
 /// Before a kernel that counts something; by this name the host finds it.
 #define FA_COUNTERS extern "C" __device__ unsigned long long fa_counters[64];
 
+/// Before a parameter whose place, not only value, kernels use.
+#define FA_IN_PLACE __grid_constant__
+
 extern __shared__ __align__(1024) unsigned char fa_shared_memory[];
 
 namespace fa {
@@ -186,6 +189,85 @@ template <int pending>
 FA_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
+
+#if __CUDA_ARCH__ >= 900
+/// A barrier that lies in shared memory, 8 bytes. Its phases have the parities
+/// 0, 1, 0 and so on; one ends when `arrivals` threads have arrived and the
+/// copies that they announced for it have landed. Others see it after a fence
+/// of this thread and a barrier().
+FA_DEVICE void mbarrier_init(unsigned offset, int arrivals) {
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(offset)),
+      "r"(arrivals)
+      : "memory");
+}
+FA_DEVICE void mbarrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+FA_DEVICE void mbarrier_arrive(unsigned offset) {
+  asm volatile(
+      "mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(offset))
+      : "memory");
+}
+/// Arrives, and announces copies of so many bytes.
+FA_DEVICE void mbarrier_arrive_expect(unsigned offset, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   shared_address(offset)),
+               "r"(bytes)
+               : "memory");
+}
+/// Waits until the last phase of this parity has ended; one of parity 1 has
+/// before the first.
+FA_DEVICE void mbarrier_wait(unsigned offset, bool parity) {
+  unsigned ended;
+  do
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(ended)
+                 : "r"(shared_address(offset)), "r"(unsigned(parity))
+                 : "memory");
+  while (!ended);
+}
+
+/// Starts copying the box of `map` that begins at these coordinates, the last
+/// dim last, to `offset`. Entries outside of the array become zeros. The bytes
+/// count for the barrier at `mbarrier`.
+#define FA_COPY_BOX(dims, coordinates, ...)                                    \
+  asm volatile("cp.async.bulk.tensor." dims ".shared::cluster.global"          \
+               ".mbarrier::complete_tx::bytes [%0], [%1, {" coordinates        \
+               "}], [%2];" ::"r"(shared_address(offset)),                      \
+               "l"(&map), "r"(shared_address(mbarrier)), __VA_ARGS__           \
+               : "memory")
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y) {
+  FA_COPY_BOX("2d", "%4, %3", "r"(x), "r"(y));
+}
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y, int z) {
+  FA_COPY_BOX("3d", "%5, %4, %3", "r"(x), "r"(y), "r"(z));
+}
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y, int z, int u) {
+  FA_COPY_BOX("4d", "%6, %5, %4, %3", "r"(x), "r"(y), "r"(z), "r"(u));
+}
+FA_DEVICE void copy_box(unsigned offset, const TensorMap &map,
+                        unsigned mbarrier, int x, int y, int z, int u, int v) {
+  FA_COPY_BOX("5d", "%7, %6, %5, %4, %3", "r"(x), "r"(y), "r"(z), "r"(u),
+              "r"(v));
+}
+#undef FA_COPY_BOX
+/// A thread of this warpgroup, all of which comes here, gives back registers or
+/// takes some, to have `count`: 24 to 240, a multiple of 8. sm_90a only.
+template <int count>
+FA_DEVICE void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count>
+FA_DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+#endif
 
 /// Four (two) 8x8 matrices of 16-bit entries; lane 8m + i gives the offset of
 /// row i of matrix m, 16 bytes. Register m of lane l gets entries 2(l % 4) and

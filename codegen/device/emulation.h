@@ -26,6 +26,7 @@
   extern "C" {                                                                 \
   __attribute__((visibility("default"))) unsigned long long fa_counters[64];   \
   }
+#define FA_IN_PLACE
 
 #include "portable.h"
 
@@ -52,6 +53,14 @@ public:
                     bool valid) = 0;
   virtual void commit() = 0;
   virtual void wait(unsigned pending) = 0;
+
+  /// Barriers in shared memory, and copies that they wait for. `at` has one
+  /// coordinate a dim, the last dim last.
+  virtual void initMbarrier(unsigned offset, int arrivals) = 0;
+  virtual void arriveMbarrier(unsigned offset, unsigned bytes) = 0;
+  virtual void waitMbarrier(unsigned offset, bool parity) = 0;
+  virtual void copyBox(unsigned offset, const void *map, unsigned mbarrier,
+                       const int *at, int rank) = 0;
 
   // For these the lanes of a warp meet.
   virtual void loadMatrix(unsigned *r, unsigned offset, int count,
@@ -257,6 +266,30 @@ template <int pending>
 void cp_async_wait() {
   machine->wait(pending);
 }
+
+inline void mbarrier_init(unsigned offset, int arrivals) {
+  machine->initMbarrier(offset, arrivals);
+}
+inline void mbarrier_init_fence() {}
+inline void mbarrier_arrive(unsigned offset) {
+  machine->arriveMbarrier(offset, 0);
+}
+inline void mbarrier_arrive_expect(unsigned offset, unsigned bytes) {
+  machine->arriveMbarrier(offset, bytes);
+}
+inline void mbarrier_wait(unsigned offset, bool parity) {
+  machine->waitMbarrier(offset, parity);
+}
+template <class... Index>
+void copy_box(unsigned offset, const TensorMap &map, unsigned mbarrier,
+              Index... at) {
+  int x[] = {int(at)...};
+  machine->copyBox(offset, &map, mbarrier, x, sizeof...(at));
+}
+template <int count>
+void give_registers() {}
+template <int count>
+void take_registers() {}
 
 inline void ldmatrix_x4(unsigned *r, unsigned offset) {
   machine->loadMatrix(r, offset, 4, false);

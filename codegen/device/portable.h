@@ -44,6 +44,12 @@ struct Buffer<T, 0> {
   T *data;
 };
 
+/// An array in global memory as the copy engine sees it: sizes, strides and the
+/// box of entries that one copy moves. The host makes it.
+struct alignas(64) TensorMap {
+  unsigned long long words[16];
+};
+
 template <class A, class B>
 inline constexpr bool same = false;
 template <class A>

@@ -386,6 +386,51 @@ LogicalResult SharedType::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult BoxMapType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 ArrayRef<int64_t> box, Type elementType,
+                                 int64_t swizzle) {
+  if (box.empty() || box.size() > 5 ||
+      llvm::any_of(box, [](int64_t n) { return n < 1 || n > 256; }))
+    return emitError() << "expected boxes of 1 to 5 dims of 1 to 256 entries";
+  if (!elementType.isBF16() && !elementType.isF16())
+    return emitError() << "expected 16-bit floats as entries, got "
+                       << elementType;
+  if (swizzle != 32 && swizzle != 64 && swizzle != 128)
+    return emitError() << "expected a swizzle of 32, 64 or 128 bytes, got "
+                       << swizzle;
+  if (box.back() * 2 != swizzle)
+    return emitError() << "expected lines of a box as long as the swizzle, "
+                       << swizzle << " bytes, got " << box.back() * 2;
+  return success();
+}
+
+Type BoxMapType::parse(AsmParser &p) {
+  SmallVector<int64_t> box;
+  Type element;
+  int64_t swizzle = 0;
+  if (p.parseLess() || p.parseDimensionList(box, /*allowDynamic=*/false) ||
+      p.parseType(element) || p.parseComma() || p.parseKeyword("swizzle") ||
+      p.parseEqual() || p.parseInteger(swizzle) || p.parseGreater())
+    return {};
+  return getChecked([&] { return p.emitError(p.getNameLoc()); }, p.getContext(),
+                    box, element, swizzle);
+}
+
+void BoxMapType::print(AsmPrinter &p) const {
+  p << "<";
+  for (int64_t n : getBox())
+    p << n << "x";
+  p << getElementType() << ", swizzle = " << getSwizzle() << ">";
+}
+
+LogicalResult
+MbarriersType::verify(function_ref<InFlightDiagnostic()> emitError,
+                      int64_t count) {
+  if (count < 1)
+    return emitError() << "expected at least one barrier, got " << count;
+  return success();
+}
+
 Type SharedType::parse(AsmParser &p) {
   SmallVector<int64_t> shape;
   Type element;

@@ -34,6 +34,10 @@ inline ThreadLayoutAttr layoutOf(mlir::Value v) {
   return layoutOf(v.getType());
 }
 
+/// How many warps run `op`: those of its role, if it is in one, or of its
+/// kernel; 0 outside of kernels.
+int64_t warpsOf(mlir::Operation *op);
+
 /// `type` with the layout `layout`.
 mlir::RankedTensorType withLayout(mlir::RankedTensorType type,
                                   ThreadLayoutAttr layout);

@@ -26,6 +26,7 @@ def FAGpu_Dialect : Dialect {
     ones before it.
 
     Every thread of a CTA runs every op: control flow depends on scalars only.
+    `fa_gpu.roles` gives warps different things to do.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -153,6 +154,44 @@ def FAGpu_SharedType : TypeDef<FAGpu_Dialect, "Shared"> {
                                   ::mlir::Type element, int64_t swizzle);
     /// What the buffer's offset must be a multiple of.
     int64_t getAlignment() const { return getSwizzle() ? 1024 : 16; }
+  }];
+}
+
+def FAGpu_BoxMapType : TypeDef<FAGpu_Dialect, "BoxMap"> {
+  let mnemonic = "box_map";
+  let summary = "an array as the copy engine sees it, which takes boxes of it";
+  let description = [{
+    A box has as many dims as the array. It lies in shared memory as the lines
+    of one panel of a buffer with this swizzle.
+
+    ```mlir
+    !fa_gpu.box_map<1x1x64x64xbf16, swizzle = 128>
+    ```
+  }];
+  let parameters = (ins
+    ArrayRefParameter<"int64_t">:$box,
+    "::mlir::Type":$elementType,
+    "int64_t":$swizzle);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def FAGpu_MbarriersType : TypeDef<FAGpu_Dialect, "Mbarriers"> {
+  let mnemonic = "mbarriers";
+  let summary = "barriers that lie in shared memory, a ring of them";
+  let description = [{
+    A barrier goes through phases. One ends when as many have arrived as it
+    expects and all bytes that were announced for the phase are there.
+
+    ```mlir
+    !fa_gpu.mbarriers<2>
+    ```
+  }];
+  let parameters = (ins "int64_t":$count);
+  let assemblyFormat = "`<` $count `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getBytes() const { return 8 * getCount(); }
   }];
 }
 

@@ -88,10 +88,16 @@ int64_t KernelOp::getAlignment(Value buffer) {
 
 int64_t KernelOp::getSharedBytes() {
   int64_t bytes = 0;
-  getBody().walk([&](AllocOp alloc) {
-    if (auto at = alloc.getOffset())
-      bytes = std::max<int64_t>(bytes,
-                                *at + alloc.getResult().getType().getBytes());
+  getBody().walk([&](Operation *op) {
+    if (auto alloc = dyn_cast<AllocOp>(op)) {
+      if (auto at = alloc.getOffset())
+        bytes = std::max<int64_t>(bytes,
+                                  *at + alloc.getResult().getType().getBytes());
+    } else if (auto barriers = dyn_cast<MbarriersOp>(op)) {
+      if (auto at = barriers.getOffset())
+        bytes = std::max<int64_t>(
+            bytes, *at + barriers.getResult().getType().getBytes());
+    }
   });
   return bytes;
 }
@@ -111,7 +117,8 @@ static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
              << tile;
     if (l.getNumWarps() != warps)
       return op->emitOpError("expected layouts of ")
-             << warps << " warps, as the kernel has, got " << l.getNumWarps();
+             << warps << " warps, as the kernel or the role has, got "
+             << l.getNumWarps();
   }
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
     ThreadLayoutAttr have = layoutOf(reduce.getTile());
@@ -139,7 +146,8 @@ static LogicalResult verifyLayouts(Operation *op, int64_t warps) {
       return op->emitOpError("expected the result to have the operand's "
                              "layout with the dims exchanged");
   auto acc = dyn_cast<AccumulateOp>(op);
-  if (isa<DotOp, NestOp, PassTurnOp, ForwardEndOp, LaunchOp, ClearOp>(op) ||
+  if (isa<DotOp, NestOp, PassTurnOp, ForwardEndOp, LaunchOp, ClearOp,
+          MapBoxesOp>(op) ||
       (acc && acc.getMode() == AccumulateMode::ordered))
     return op->emitOpError("expected no op of this kind in a kernel");
   return success();
@@ -220,19 +228,87 @@ LogicalResult KernelOp::verify() {
     if (a < 0 || (a && !llvm::isPowerOf2_64(a)))
       return emitOpError("expected alignments of 0 or a power of 2, got ") << a;
   for (Type t : getArgumentTypes())
-    if (!isa<MemRefType>(t) && !t.isIntOrIndexOrFloat())
-      return emitOpError("expected memrefs and scalars as arguments, got ")
+    if (!isa<MemRefType, BoxMapType>(t) && !t.isIntOrIndexOrFloat())
+      return emitOpError("expected memrefs, maps of boxes and scalars as "
+                         "arguments, got ")
              << t;
   return success();
 }
 
 LogicalResult KernelOp::verifyRegions() {
   WalkResult result = getBody().walk([&](Operation *op) {
-    return failed(verifyLayouts(op, getNumWarps())) ? WalkResult::interrupt()
-                                                    : WalkResult::advance();
+    return failed(verifyLayouts(op, warpsOf(op))) ? WalkResult::interrupt()
+                                                  : WalkResult::advance();
   });
   return failure(result.wasInterrupted() || failed(verifyCopies(*this)) ||
                  failed(verifyInFlight(*this)));
+}
+
+int64_t gpu::warpsOf(Operation *op) {
+  for (; op; op = op->getParentOp()) {
+    if (auto kernel = dyn_cast<KernelOp>(op))
+      return kernel.getNumWarps();
+    if (auto roles = dyn_cast_or_null<RolesOp>(op->getParentOp()))
+      return roles.getWarps()[op->getParentRegion()->getRegionNumber()];
+  }
+  return 0;
+}
+
+LogicalResult RolesOp::verify() {
+  size_t count = getRoles().size();
+  if (count < 2 || getWarps().size() != count || getRegisters().size() != count)
+    return emitOpError("expected two or more regions, and warps and registers "
+                       "of each, got ")
+           << count << " regions, " << getWarps().size() << " and "
+           << getRegisters().size();
+  auto kernel = cast<KernelOp>((*this)->getParentOp());
+  int64_t sum = 0;
+  for (int64_t warps : getWarps()) {
+    if (warps < 1)
+      return emitOpError("expected at least one warp a role, got ") << warps;
+    sum += warps;
+  }
+  if (sum != int64_t(kernel.getNumWarps()))
+    return emitOpError("expected roles for the ")
+           << kernel.getNumWarps() << " warps of the kernel, got " << sum;
+  for (int64_t n : getRegisters())
+    if (n && (n < 24 || n > 240 || n % 8))
+      return emitOpError("expected registers of 0, or of 24 to 240 in eights, "
+                         "got ")
+             << n;
+  if (!isa<ReturnOp>((*this)->getNextNode()))
+    return emitOpError("expected nothing after it in the kernel");
+  for (Region &role : llvm::drop_begin(getRoles())) {
+    WalkResult result = role.walk([&](Operation *op) {
+      for (Value v : op->getResults())
+        if (isLaidOut(v.getType()))
+          return WalkResult::interrupt();
+      bool known = isMemoryEffectFree(op) || op->getNumRegions() ||
+                   isa<CopyBoxOp, WaitPhaseOp, ReturnOp>(op);
+      if (known)
+        return WalkResult::advance();
+      return WalkResult::interrupt();
+    });
+    if (result.wasInterrupted())
+      return emitOpError("expected scalars and copies only in roles after the "
+                         "first");
+  }
+  return success();
+}
+
+LogicalResult MapBoxesOp::verify() {
+  MemRefType source = getSource().getType();
+  BoxMapType map = getResult().getType();
+  if (int64_t(map.getBox().size()) != source.getRank() ||
+      int64_t(getSizes().size()) != source.getRank())
+    return emitOpError(
+               "expected boxes and sizes of as many dims as the array, ")
+           << source.getRank() << ", got " << map.getBox().size() << " and "
+           << getSizes().size();
+  if (map.getElementType() != source.getElementType())
+    return emitOpError("expected entries of one type, got ")
+           << source.getElementType() << " and " << map.getElementType();
+  return success();
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -384,6 +460,57 @@ LogicalResult WaitOp::verify() {
     return emitOpError("expected at least 0 groups under way, got ")
            << int64_t(getPending());
   return success();
+}
+
+LogicalResult MbarriersOp::verify() {
+  if (int64_t(getArrivals()) < 1)
+    return emitOpError("expected at least one arrival, got ")
+           << int64_t(getArrivals());
+  if (auto at = getOffset(); at && (int64_t(*at) < 0 || *at % 8))
+    return emitOpError("expected an offset that is a multiple of 8, got ")
+           << *at;
+  return success();
+}
+void MbarriersOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Allocate::get(), cast<OpResult>(getResult()));
+  e.emplace_back(MemoryEffects::Write::get(), cast<OpResult>(getResult()));
+}
+
+LogicalResult CopyBoxOp::verify() {
+  BoxMapType map = getMap().getType();
+  SharedType buffer = getBuffer().getType();
+  ArrayRef<int64_t> box = map.getBox();
+  if (getIndices().size() != box.size())
+    return emitOpError("expected one index per dim of the array, ")
+           << box.size() << ", got " << getIndices().size();
+  if (buffer.getStages() != 1 || buffer.getFlipped() ||
+      buffer.getSwizzle() != map.getSwizzle())
+    return emitOpError("expected one stage of a buffer with the swizzle of the "
+                       "boxes that is not flipped, got ")
+           << buffer;
+  if (buffer.getElementType() != map.getElementType())
+    return emitOpError("expected entries of one type, got ")
+           << map.getElementType() << " and " << buffer.getElementType();
+  ArrayRef<int64_t> lead = box.drop_back(2);
+  if (box.size() < 2 || llvm::any_of(lead, [](int64_t n) { return n != 1; }) ||
+      buffer.getLines() % box[box.size() - 2] || box[box.size() - 2] % 8)
+    return emitOpError("expected boxes of two dims, with a multiple of 8 lines "
+                       "that fits the buffer's, got ")
+           << map << " for " << buffer;
+  return success();
+}
+void CopyBoxOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Read::get()); // the array
+  e.emplace_back(MemoryEffects::Write::get(), &getBufferMutable());
+  e.emplace_back(MemoryEffects::Read::get(), &getSignalsMutable());
+}
+void ArriveOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+  e.emplace_back(MemoryEffects::Read::get(), &getBarriersMutable());
+}
+void WaitPhaseOp::getEffects(Effects &e) {
+  e.emplace_back(MemoryEffects::Write::get());
+  e.emplace_back(MemoryEffects::Read::get(), &getBarriersMutable());
 }
 
 /// `tickets` at `indices` is an entry of i32.

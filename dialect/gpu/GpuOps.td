@@ -29,7 +29,8 @@ def FAGpu_KernelOp : FAGpu_Op<"kernel", [
   let summary = "a function that a grid of CTAs runs";
   let description = [{
     `num_warps` warps a CTA; the compiler of the CUDA text is asked to keep
-    `min_blocks` CTAs on a multiprocessor. Arguments are memrefs and scalars.
+    `min_blocks` CTAs on a multiprocessor. Arguments are memrefs, maps of such
+    for the copy engine, and scalars.
     `alignments` has an entry per argument: for a memref, base address, last
     dim (its stride is 1) and all other strides are multiples of that many
     bytes; 0 promises nothing, not even that the last stride is 1.
@@ -62,14 +63,39 @@ def FAGpu_KernelOp : FAGpu_Op<"kernel", [
   }];
 }
 
-def FAGpu_ReturnOp : FAGpu_Op<"return", [Pure, ReturnLike, Terminator, HasParent<"KernelOp">]> {
-  let summary = "ends a kernel";
+def FAGpu_ReturnOp : FAGpu_Op<"return", [Pure, ReturnLike, Terminator,
+    ParentOneOf<["KernelOp", "RolesOp"]>]> {
+  let summary = "ends a kernel or a role";
   let description = [{
     ```mlir
     fa_gpu.return
     ```
   }];
   let assemblyFormat = "attr-dict";
+}
+
+def FAGpu_RolesOp : FAGpu_Op<"roles", [HasParent<"KernelOp">, RecursiveMemoryEffects,
+    NoRegionArguments, SingleBlockImplicitTerminator<"ReturnOp">]> {
+  let summary = "gives the warps of a CTA different things to do";
+  let description = [{
+    The last op of a kernel. Its regions run side by side, each in the next
+    `warps` warps, tiles and barriers are those of these. Of each role but the
+    first one thread runs, with scalars only, and copies. `registers` is how
+    many a thread of the role shall have, where the target can move them
+    between warps; 0 does not care.
+
+    ```mlir
+    fa_gpu.roles warps [8, 4] registers [240, 24] {
+      ...
+    }, {
+      ...
+    }
+    ```
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$warps, DenseI64ArrayAttr:$registers);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$roles);
+  let assemblyFormat = "`warps` $warps `registers` $registers $roles attr-dict";
+  let hasVerifier = 1;
 }
 
 def FAGpu_LaunchOp : FAGpu_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -96,6 +122,23 @@ def FAGpu_ClearOp : FAGpu_Op<"clear", [
   }];
   let arguments = (ins AnyMemRef:$buffer);
   let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+}
+
+def FAGpu_MapBoxesOp : FAGpu_Op<"map_boxes", [Pure]> {
+  let summary = "makes a map of an array, in a host function";
+  let description = [{
+    Entries at or past `sizes` count as zeros for those who copy by the map. The
+    array is aligned to 16 bytes (`alignments` of fa_gpu.kernel). Nobody copies
+    from an array without entries.
+
+    ```mlir
+    %m = fa_gpu.map_boxes %K[%b, %h, %sk, %c128] : memref<?x?x?x128xbf16, strided<[?, ?, ?, ?], offset: ?>> -> !fa_gpu.box_map<1x1x64x64xbf16, swizzle = 128>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Variadic<Index>:$sizes);
+  let results = (outs FAGpu_BoxMapType:$result);
+  let assemblyFormat = "$source `[` $sizes `]` attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 def FAGpu_BlockIdOp : FAGpu_Op<"block_id", [Pure]> {
@@ -283,6 +326,76 @@ def FAGpu_BarrierOp : FAGpu_Op<"barrier", [
     ```
   }];
   let assemblyFormat = "attr-dict";
+}
+
+def FAGpu_MbarriersOp : FAGpu_Op<"mbarriers", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "makes barriers in shared memory";
+  let description = [{
+    Each phase of each ends after so many arrivals. `offset` is given by
+    `fa-gpu-assign-shared-memory`. One thread makes them: for memory effects
+    this is a write, and each use a read. Run again, it makes them anew, as in
+    phase 0; nobody waits then.
+
+    ```mlir
+    %full = fa_gpu.mbarriers arrivals 1 : !fa_gpu.mbarriers<2>
+    ```
+  }];
+  let arguments = (ins I64Attr:$arrivals, OptionalAttr<I64Attr>:$offset);
+  let results = (outs FAGpu_MbarriersType:$result);
+  let assemblyFormat = "(`at` $offset^)? `arrivals` $arrivals attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def FAGpu_CopyBoxOp : FAGpu_Op<"copy_box", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "one thread starts copying from global to shared memory";
+  let description = [{
+    Fills `buffer` with the boxes from `indices` on, one dim each of the array.
+    Arrives at barrier `index` of `signals` and announces the bytes: they are
+    there for those who waited for that phase to end. Until then the buffer must
+    not be touched. The array is not written by the kernel.
+
+    ```mlir
+    fa_gpu.copy_box %map[%b, %h, %j, %c0] to %buf signals %full[%stage]
+        : !fa_gpu.box_map<1x1x64x64xbf16, swizzle = 128>, !fa_gpu.shared<64x128xbf16, swizzle = 128>, !fa_gpu.mbarriers<2>
+    ```
+  }];
+  let arguments = (ins FAGpu_BoxMapType:$map, Variadic<Index>:$indices,
+                       FAGpu_SharedType:$buffer, FAGpu_MbarriersType:$signals,
+                       Index:$index);
+  let assemblyFormat = [{
+    $map `[` $indices `]` `to` $buffer `signals` $signals `[` $index `]` attr-dict
+    `:` type($map) `,` type($buffer) `,` type($signals)
+  }];
+  let hasVerifier = 1;
+}
+
+def FAGpu_ArriveOp : FAGpu_Op<"arrive", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "each warp arrives at a barrier once, after what its lanes did";
+  let description = [{
+    ```mlir
+    fa_gpu.arrive %free[%stage] : !fa_gpu.mbarriers<2>
+    ```
+  }];
+  let arguments = (ins FAGpu_MbarriersType:$barriers, Index:$index);
+  let assemblyFormat = "$barriers `[` $index `]` attr-dict `:` type($barriers)";
+}
+
+def FAGpu_WaitPhaseOp : FAGpu_Op<"wait_phase", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "waits until a barrier's last phase of a parity has ended";
+  let description = [{
+    Phases have the parities 0, 1, 0 and so on; a wait for parity 1 ends at once
+    if none has ended yet.
+
+    ```mlir
+    fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
+    ```
+  }];
+  let arguments = (ins I1:$parity, FAGpu_MbarriersType:$barriers, Index:$index);
+  let assemblyFormat = "$parity `of` $barriers `[` $index `]` attr-dict `:` type($barriers)";
 }
 
 def FAGpu_WaitTurnOp : FAGpu_Op<"wait_turn", [

@@ -571,8 +571,16 @@ LogicalResult Counter::runOp(Operation &op, int64_t n) {
     held += a.count.bytes;
     workspace = std::max(workspace, held);
   }
-  if (op.getNumResults() == 1 && op.getResult(0).getType().isIntOrIndex())
-    set(op.getResult(0), evaluate(op));
+  if (op.getNumResults() == 1 && op.getResult(0).getType().isIntOrIndex()) {
+    Number value = evaluate(op);
+    // A bound that memory can only tighten: what is known of it counts.
+    if (!value && isa<arith::MinSIOp, arith::MaxSIOp>(op)) {
+      Number a = get(op.getOperand(0));
+      value = a ? a : get(op.getOperand(1));
+      upperBound |= value.has_value();
+    }
+    set(op.getResult(0), value);
+  }
   return success();
 }
 

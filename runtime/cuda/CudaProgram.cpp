@@ -6,6 +6,7 @@
 #include "runtime/PartTimes.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -216,6 +217,38 @@ public:
     Code code = driver.api().MemsetD8Async(reinterpret_cast<Address>(memory),
                                            value, bytes, stream);
     return code ? driver.status(code, "workspace") : Status();
+  }
+  Status makeMap(const BoxArray &a, void *map) override {
+    // CUtensorMapDataType of unsigned integers, by bytes: bits are moved.
+    // CUtensorMapSwizzle counts 32, 64 and 128 bytes from 1.
+    constexpr int types[] = {-1, 0, 1, -1, 2, -1, -1, -1, 4};
+    int swizzle = a.swizzle ? llvm::Log2_32(a.swizzle) - 4 : 0;
+    constexpr int promote128 = 2;
+    // The innermost dim comes first, and its stride is not said.
+    uint64_t sizes[BoxMap::kMaxRank], strides[BoxMap::kMaxRank];
+    uint32_t box[BoxMap::kMaxRank], steps[BoxMap::kMaxRank];
+    for (int d = 0, from = a.rank - 1; from >= 0; ++d, --from) {
+      sizes[d] = a.sizes[from];
+      box[d] = a.box[from];
+      steps[d] = 1;
+      if (d)
+        strides[d - 1] = a.strides[from];
+    }
+    auto encode = driver.api().TensorMapEncodeTiled;
+    if (!encode)
+      return {ErrorCode::unsupported,
+              "NVIDIA's driver is too old, it has no cuTensorMapEncodeTiled: "
+              "expected one for CUDA 12, or code for sm_90"};
+    Code code = encode(map, types[a.elementBytes], a.rank, a.data, sizes,
+                       strides, box, steps, 0, swizzle, promote128, 0);
+    if (!code)
+      return {};
+    std::string text;
+    for (int d = 0; d < a.rank; ++d)
+      text += fmt::format(" {}:{}", a.sizes[d], a.strides[d]);
+    return driver.status(
+        code, fmt::format("an array at {} of sizes and strides in bytes{}",
+                          a.data, text));
   }
   Status launch(int kernel, int64_t grid, void *const *parameters) override {
     const Kernel &k = program->kernels[kernel];

@@ -72,7 +72,8 @@ Status Driver::open() {
   };
   Api &f = functions;
   find(f.FuncGetParamInfo, "cuFuncGetParamInfo");
-  missing.clear(); // that one may be
+  find(f.TensorMapEncodeTiled, "cuTensorMapEncodeTiled");
+  missing.clear(); // these may be
   find(f.Init, "cuInit");
   find(f.DriverGetVersion, "cuDriverGetVersion");
   find(f.GetErrorName, "cuGetErrorName");

@@ -53,6 +53,11 @@ struct Api {
   Code (*MemsetD8Async)(Address, unsigned char, size_t, void *stream);
   Code (*MemcpyAsync)(Address, Address, size_t, void *stream);
   Code (*StreamSynchronize)(void *stream);
+  /// Since CUDA 12, else null. CUtensorMap, data type, rank, address, sizes,
+  /// strides, box, steps, interleaving, swizzle, promotion, filling.
+  Code (*TensorMapEncodeTiled)(void *, int, uint32_t, void *, const uint64_t *,
+                               const uint64_t *, const uint32_t *,
+                               const uint32_t *, int, int, int, int);
 };
 
 /// A GPU as the driver describes it.

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <mutex>
 
 namespace fathom::cuda {
 
@@ -23,6 +24,10 @@ using llvm::ArrayRef;
 static constexpr int64_t kMax31 = INT32_MAX;
 
 Machine::~Machine() = default;
+
+Status Machine::makeMap(const BoxArray &, void *) {
+  return {ErrorCode::unsupported, "expected a machine with a copy engine"};
+}
 
 std::vector<CallArgument> fromDescriptors(const Plan &plan, void *const *args) {
   std::vector<CallArgument> out(plan.arguments.size());
@@ -57,8 +62,19 @@ struct PlanRunner::State {
   int64_t total = 0; ///< bytes
 };
 
+/// Maps that were made, for calls with the same arrays.
+struct PlanRunner::Maps {
+  struct Map {
+    BoxArray array;
+    alignas(kMapAlignment) char bytes[kMapBytes];
+  };
+  std::mutex lock;
+  std::vector<Map> last; ///< by the number of the map; data null: none
+};
+
 PlanRunner::PlanRunner(const Program &program, const Plan &plan)
-    : program(&program), plan_(&plan) {
+    : program(&program), plan_(&plan), maps(std::make_shared<Maps>()) {
+  maps->last.resize(plan.maps.size());
   for (const Instruction &i : plan.code)
     if (i.op == Instruction::clear || i.op == Instruction::launch)
       effects.push_back(&i);
@@ -284,6 +300,8 @@ std::vector<int64_t> PlanRunner::parameterBytes(const Launch &launch) const {
   for (const Parameter &p : launch.parameters) {
     if (p.kind == Parameter::value) {
       bytes.push_back(sizeOf(p.type));
+    } else if (p.kind == Parameter::map) {
+      bytes.push_back(kMapBytes);
     } else if (p.kind == Parameter::argument) {
       const Argument &a = plan_->arguments[p.index];
       bytes.push_back(bytesOf(a.type, a.rank));
@@ -295,6 +313,58 @@ std::vector<int64_t> PlanRunner::parameterBytes(const Launch &launch) const {
   return bytes;
 }
 
+/// The bytes from one entry to the next where there is no next: the copy engine
+/// is particular about strides.
+constexpr int64_t kAnyStride = 16;
+
+Status PlanRunner::makeMap(int index, ArrayRef<CallArgument> arguments,
+                           const State &state, char *block, Machine &machine,
+                           void *map) const {
+  const BoxMap &m = plan_->maps[index];
+  BoxArray a;
+  a.rank = m.box.size();
+  a.swizzle = m.swizzle;
+  Scalar type =
+      m.ofWorkspace ? plan_->workspaces[m.array].type : arguments[m.array].type;
+  a.elementBytes = sizeOf(type);
+  a.data = m.ofWorkspace ? block + state.spaces[m.array].offset
+                         : arguments[m.array].data;
+  auto sizeIn = [&](const Workspace::Dim &d) {
+    return d.reg < 0 ? d.size : state.registers[d.reg];
+  };
+  int64_t dense = a.elementBytes;
+  for (int d = a.rank - 1; d >= 0; --d) {
+    a.box[d] = m.box[d];
+    a.sizes[d] = sizeIn(m.sizes[d]);
+    if (a.sizes[d] <= 0) { // no kernel copies from it
+      std::memset(map, 0, kMapBytes);
+      return {};
+    }
+    a.strides[d] =
+        m.ofWorkspace ? dense : arguments[m.array].strides[d] * a.elementBytes;
+    if (m.ofWorkspace)
+      dense *= sizeIn(plan_->workspaces[m.array].dims[d]);
+    if (a.sizes[d] == 1)
+      a.strides[d] = d == a.rank - 1 ? a.elementBytes : kAnyStride;
+  }
+  Maps::Map &last = maps->last[index];
+  {
+    std::lock_guard<std::mutex> guard(maps->lock);
+    const BoxArray &b = last.array;
+    if (b.data == a.data && std::equal(a.sizes, a.sizes + a.rank, b.sizes) &&
+        std::equal(a.strides, a.strides + a.rank, b.strides)) {
+      std::memcpy(map, last.bytes, kMapBytes);
+      return {};
+    }
+  }
+  if (Status s = machine.makeMap(a, map); !s)
+    return fault(s.code(), s.message());
+  std::lock_guard<std::mutex> guard(maps->lock);
+  last.array = a;
+  std::memcpy(last.bytes, map, kMapBytes);
+  return {};
+}
+
 Status PlanRunner::launch(const Launch &launch,
                           ArrayRef<CallArgument> arguments, const State &state,
                           char *block, Machine &machine) const {
@@ -304,8 +374,19 @@ Status PlanRunner::launch(const Launch &launch,
   // Parameters are made of words; places first, since `words` may move.
   llvm::SmallVector<uint64_t, 256> words;
   llvm::SmallVector<size_t, 32> places;
+  struct alignas(kMapAlignment) Map {
+    char bytes[kMapBytes];
+  };
+  llvm::SmallVector<Map, 4> made;
   for (const Parameter &p : launch.parameters) {
     places.push_back(words.size());
+    if (p.kind == Parameter::map) {
+      Status s = makeMap(p.index, arguments, state, block, machine,
+                         &made.emplace_back());
+      if (!s)
+        return s;
+      continue;
+    }
     if (p.kind == Parameter::value) {
       words.push_back(state.registers[p.index]); // the low bytes come first
     } else if (p.kind == Parameter::argument) {
@@ -331,8 +412,10 @@ Status PlanRunner::launch(const Launch &launch,
     }
   }
   llvm::SmallVector<void *, 32> parameters;
-  for (size_t place : places)
-    parameters.push_back(&words[place]);
+  Map *map = made.begin();
+  for (auto [p, place] : llvm::zip_equal(launch.parameters, places))
+    parameters.push_back(p.kind == Parameter::map ? static_cast<void *>(map++)
+                                                  : words.begin() + place);
   return machine.launch(launch.kernel, grid, parameters.data());
 }
 

@@ -14,6 +14,8 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <memory>
+
 namespace fathom::cuda {
 
 /// What a call gives for an argument of the plan: an array, or a scalar whose
@@ -31,6 +33,18 @@ struct CallArgument {
 /// dialect/README.md has functions of the CPU called.
 std::vector<CallArgument> fromDescriptors(const Plan &plan, void *const *args);
 
+/// What a BoxMap is in one call. Dims as the array has them.
+struct BoxArray {
+  void *data = nullptr;
+  int rank = 0;
+  int elementBytes = 0;
+  int swizzle = 0;
+  int64_t sizes[BoxMap::kMaxRank] = {};
+  int64_t strides[BoxMap::kMaxRank] = {}; ///< bytes
+  int box[BoxMap::kMaxRank] = {};
+};
+constexpr int64_t kMapBytes = 128, kMapAlignment = 64;
+
 /// What effects need. Each happens after those before it, in a stream or at
 /// once.
 class Machine {
@@ -40,6 +54,9 @@ public:
   virtual Status allocate(int64_t bytes, void *&memory) = 0;
   virtual Status release(void *memory) = 0;
   virtual Status clear(void *memory, int64_t bytes, uint8_t value) = 0;
+  /// Writes the kMapBytes that kernels take for `array`, which has entries. Not
+  /// an effect: they may be used again for the same array.
+  virtual Status makeMap(const BoxArray &array, void *map);
   /// `parameters` point to the parameters as the kernel declares them, and are
   /// gone after the call.
   virtual Status launch(int kernel, int64_t grid, void *const *parameters) = 0;
@@ -75,17 +92,22 @@ public:
 
 private:
   struct State;
+  struct Maps;
   Status checkArguments(llvm::ArrayRef<CallArgument> arguments) const;
   Status evaluate(llvm::ArrayRef<CallArgument> arguments, State &state) const;
   Status perform(llvm::ArrayRef<CallArgument> arguments, const State &state,
                  char *block, Machine &machine) const;
   Status launch(const Launch &launch, llvm::ArrayRef<CallArgument> arguments,
                 const State &state, char *block, Machine &machine) const;
+  Status makeMap(int index, llvm::ArrayRef<CallArgument> arguments,
+                 const State &state, char *block, Machine &machine,
+                 void *map) const;
   Status fault(ErrorCode code, const std::string &what) const;
 
   const Program *program;
   const Plan *plan_;
   std::vector<const Instruction *> effects; ///< clears and launches, in order
+  std::shared_ptr<Maps> maps;               ///< of the last calls
 };
 
 } // namespace fathom::cuda

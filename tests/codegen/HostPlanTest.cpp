@@ -26,6 +26,40 @@ llvm::Expected<cuda::Program> program(StringRef text) {
   return cuda::emitProgram(*module);
 }
 
+TEST(HostPlan, MapsOfBoxes) {
+  auto made = program(R"(
+fa_gpu.kernel @k(%a: !fa_gpu.box_map<1x64x64xbf16, swizzle = 128>, %b: !fa_gpu.box_map<32x32xf16, swizzle = 64>)
+    num_warps(2) min_blocks(1) alignments([0, 0]) {
+  fa_gpu.return
+}
+func.func @f.fwd(%x: memref<?x?x64xbf16, strided<[?, ?, ?], offset: ?>>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %s = memref.dim %x, %c0 : memref<?x?x64xbf16, strided<[?, ?, ?], offset: ?>>
+  %w = memref.alloc(%n) : memref<?x64xf16>
+  %a = fa_gpu.map_boxes %x[%s, %n, %c64] : memref<?x?x64xbf16, strided<[?, ?, ?], offset: ?>> -> !fa_gpu.box_map<1x64x64xbf16, swizzle = 128>
+  %b = fa_gpu.map_boxes %w[%n, %c64] : memref<?x64xf16> -> !fa_gpu.box_map<32x32xf16, swizzle = 64>
+  fa_gpu.launch @k grid(%n) (%a, %b) : !fa_gpu.box_map<1x64x64xbf16, swizzle = 128>, !fa_gpu.box_map<32x32xf16, swizzle = 64>
+  return
+}
+)");
+  ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
+  EXPECT_EQ(cuda::check(*made), "");
+  const cuda::Plan &plan = made->plans[0];
+  ASSERT_EQ(plan.maps.size(), 2u);
+  EXPECT_FALSE(plan.maps[0].ofWorkspace);
+  EXPECT_EQ(plan.maps[0].array, 0);
+  ASSERT_EQ(plan.maps[0].sizes.size(), 3u);
+  EXPECT_EQ(plan.code[plan.maps[0].sizes[0].reg].op, I::dim);
+  EXPECT_EQ(plan.maps[0].box, (std::vector<int>{1, 64, 64}));
+  EXPECT_EQ(plan.maps[0].swizzle, 128);
+  EXPECT_TRUE(plan.maps[1].ofWorkspace);
+  EXPECT_EQ(plan.maps[1].box, (std::vector<int>{32, 32}));
+  ASSERT_EQ(plan.launches[0].parameters.size(), 2u);
+  EXPECT_EQ(plan.launches[0].parameters[1].kind, Parameter::map);
+  EXPECT_EQ(plan.launches[0].parameters[1].index, 1);
+}
+
 TEST(HostPlan, SizesWorkspacesLaunches) {
   auto made = program(R"(
 fa_gpu.kernel @k.0(%x: memref<?x8xf32>, %t: memref<?xi32>, %n: index, %s: f32)

@@ -141,7 +141,7 @@ fa_gpu.kernel @k(%x: memref<?xf32>) num_warps(4) min_blocks(1) alignments([12]) 
 
 // -----
 
-// expected-error@+1 {{expected memrefs and scalars as arguments, got 'tensor<4xf32>'}}
+// expected-error@+1 {{expected memrefs, maps of boxes and scalars as arguments, got 'tensor<4xf32>'}}
 fa_gpu.kernel @k(%t: tensor<4xf32>) num_warps(4) min_blocks(1) alignments([0]) {
 }
 
@@ -156,7 +156,7 @@ fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) ali
 
 #two = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8, 2:0:32], lanes = [4:1:2, 8:0:1], warps = [2:0:16]>
 fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
-  // expected-error@+1 {{expected layouts of 4 warps, as the kernel has, got 2}}
+  // expected-error@+1 {{expected layouts of 4 warps, as the kernel or the role has, got 2}}
   %t = fa.load %x[%n, %n] below(%n, %n) : memref<?x64xf32> -> tensor<64x64xf32, #two>
 }
 
@@ -519,6 +519,155 @@ fa_gpu.kernel @k(%x: memref<?x64xf32>, %n: index) num_warps(4) min_blocks(1) ali
   %a = arith.constant dense<0.0> : tensor<64x64xbf16, #cols>
   // expected-error@+1 {{expected a factor in registers with all warps along its rows, as the sum}}
   %m = fa_gpu.mma %a, %s, %z : tensor<64x64xbf16, #cols>, !fa_gpu.shared<64x64xbf16, pitch = 72>, tensor<64x64xf32, #acc>
+}
+
+// -----
+
+// expected-error@+1 {{expected lines of a box as long as the swizzle, 128 bytes, got 64}}
+func.func private @f(!fa_gpu.box_map<64x32xbf16, swizzle = 128>)
+
+// -----
+
+// expected-error@+1 {{expected boxes of 1 to 5 dims of 1 to 256 entries}}
+func.func private @f(!fa_gpu.box_map<512x64xbf16, swizzle = 128>)
+
+// -----
+
+// expected-error@+1 {{expected 16-bit floats as entries, got 'f32'}}
+func.func private @f(!fa_gpu.box_map<8x32xf32, swizzle = 128>)
+
+// -----
+
+// expected-error@+1 {{expected a swizzle of 32, 64 or 128 bytes, got 16}}
+func.func private @f(!fa_gpu.box_map<8x8xbf16, swizzle = 16>)
+
+// -----
+
+// expected-error@+1 {{expected at least one barrier, got 0}}
+func.func private @f(!fa_gpu.mbarriers<0>)
+
+// -----
+
+func.func @f(%x: memref<?x64xbf16>, %n: index) {
+  // expected-error@+1 {{expected boxes and sizes of as many dims as the array, 2, got 2 and 1}}
+  %m = fa_gpu.map_boxes %x[%n] : memref<?x64xbf16> -> !fa_gpu.box_map<64x64xbf16, swizzle = 128>
+  return
+}
+
+// -----
+
+func.func @f(%x: memref<?x64xf16>, %n: index) {
+  // expected-error@+1 {{expected entries of one type, got 'f16' and 'bf16'}}
+  %m = fa_gpu.map_boxes %x[%n, %n] : memref<?x64xf16> -> !fa_gpu.box_map<64x64xbf16, swizzle = 128>
+  return
+}
+
+// -----
+
+fa_gpu.kernel @k(%map: !fa_gpu.box_map<64x64xbf16, swizzle = 128>, %i: index) num_warps(4) min_blocks(1) alignments([0, 0]) {
+  %b = fa_gpu.mbarriers arrivals 1 : !fa_gpu.mbarriers<1>
+  %s = fa_gpu.alloc : !fa_gpu.shared<64x64xbf16, swizzle = 128>
+  // expected-error@+1 {{expected one index per dim of the array, 2, got 1}}
+  fa_gpu.copy_box %map[%i] to %s signals %b[%i] : !fa_gpu.box_map<64x64xbf16, swizzle = 128>, !fa_gpu.shared<64x64xbf16, swizzle = 128>, !fa_gpu.mbarriers<1>
+}
+
+// -----
+
+fa_gpu.kernel @k(%map: !fa_gpu.box_map<64x64xbf16, swizzle = 128>, %i: index) num_warps(4) min_blocks(1) alignments([0, 0]) {
+  %b = fa_gpu.mbarriers arrivals 1 : !fa_gpu.mbarriers<1>
+  %s = fa_gpu.alloc : !fa_gpu.shared<64x64xbf16, pitch = 72>
+  // expected-error@+1 {{expected one stage of a buffer with the swizzle of the boxes that is not flipped, got '!fa_gpu.shared<64x64xbf16, pitch = 72>'}}
+  fa_gpu.copy_box %map[%i, %i] to %s signals %b[%i] : !fa_gpu.box_map<64x64xbf16, swizzle = 128>, !fa_gpu.shared<64x64xbf16, pitch = 72>, !fa_gpu.mbarriers<1>
+}
+
+// -----
+
+fa_gpu.kernel @k(%map: !fa_gpu.box_map<64x64xbf16, swizzle = 128>, %i: index) num_warps(4) min_blocks(1) alignments([0, 0]) {
+  %b = fa_gpu.mbarriers arrivals 1 : !fa_gpu.mbarriers<1>
+  %s = fa_gpu.alloc : !fa_gpu.shared<64x64xf16, swizzle = 128>
+  // expected-error@+1 {{expected entries of one type, got 'bf16' and 'f16'}}
+  fa_gpu.copy_box %map[%i, %i] to %s signals %b[%i] : !fa_gpu.box_map<64x64xbf16, swizzle = 128>, !fa_gpu.shared<64x64xf16, swizzle = 128>, !fa_gpu.mbarriers<1>
+}
+
+// -----
+
+fa_gpu.kernel @k(%map: !fa_gpu.box_map<64x64xbf16, swizzle = 128>, %i: index) num_warps(4) min_blocks(1) alignments([0, 0]) {
+  %b = fa_gpu.mbarriers arrivals 1 : !fa_gpu.mbarriers<1>
+  %s = fa_gpu.alloc : !fa_gpu.shared<96x64xbf16, swizzle = 128>
+  // expected-error@+1 {{expected boxes of two dims, with a multiple of 8 lines that fits the buffer's}}
+  fa_gpu.copy_box %map[%i, %i] to %s signals %b[%i] : !fa_gpu.box_map<64x64xbf16, swizzle = 128>, !fa_gpu.shared<96x64xbf16, swizzle = 128>, !fa_gpu.mbarriers<1>
+}
+
+// -----
+
+fa_gpu.kernel @k() num_warps(4) min_blocks(1) alignments([]) {
+  // expected-error@+1 {{expected at least one arrival, got 0}}
+  %b = fa_gpu.mbarriers arrivals 0 : !fa_gpu.mbarriers<1>
+}
+
+// -----
+
+fa_gpu.kernel @k() num_warps(4) min_blocks(1) alignments([]) {
+  // expected-error@+1 {{expected an offset that is a multiple of 8, got 4}}
+  %b = fa_gpu.mbarriers at 4 arrivals 1 : !fa_gpu.mbarriers<1>
+}
+
+// -----
+
+fa_gpu.kernel @k() num_warps(8) min_blocks(1) alignments([]) {
+  // expected-error@+1 {{expected roles for the 8 warps of the kernel, got 12}}
+  fa_gpu.roles warps [8, 4] registers [0, 0] {
+  }, {
+  }
+}
+
+// -----
+
+fa_gpu.kernel @k() num_warps(8) min_blocks(1) alignments([]) {
+  // expected-error@+1 {{expected two or more regions, and warps and registers of each, got 2 regions, 2 and 1}}
+  fa_gpu.roles warps [4, 4] registers [0] {
+  }, {
+  }
+}
+
+// -----
+
+fa_gpu.kernel @k() num_warps(8) min_blocks(1) alignments([]) {
+  // expected-error@+1 {{expected registers of 0, or of 24 to 240 in eights, got 36}}
+  fa_gpu.roles warps [4, 4] registers [240, 36] {
+  }, {
+  }
+}
+
+// -----
+
+fa_gpu.kernel @k() num_warps(8) min_blocks(1) alignments([]) {
+  // expected-error@+1 {{expected nothing after it in the kernel}}
+  fa_gpu.roles warps [4, 4] registers [0, 0] {
+  }, {
+  }
+  fa_gpu.barrier
+}
+
+// -----
+
+fa_gpu.kernel @k() num_warps(8) min_blocks(1) alignments([]) {
+  // expected-error@+1 {{expected scalars and copies only in roles after the first}}
+  fa_gpu.roles warps [4, 4] registers [0, 0] {
+  }, {
+    fa_gpu.barrier
+  }
+}
+
+// -----
+
+#acc = #fa_gpu.layout<registers = [2:1:1, 2:0:8, 8:1:8], lanes = [4:1:2, 8:0:1], warps = [8:r]>
+fa_gpu.kernel @k() num_warps(8) min_blocks(1) alignments([]) {
+  fa_gpu.roles warps [4, 4] registers [0, 0] {
+    // expected-error@+1 {{expected layouts of 4 warps, as the kernel or the role has, got 8}}
+    %z = arith.constant dense<0.0> : tensor<16x64xf32, #acc>
+  }, {
+  }
 }
 
 // -----

@@ -80,3 +80,36 @@ fa_gpu.kernel @warpgroup() num_warps(4) min_blocks(1) alignments([]) {
   %y1 = fa_gpu.wgmma_wait 0 %y0 : tensor<64x64xf32, #acc>
   fa_gpu.return
 }
+
+// Boxes of an array go to shared memory, for a role to work on.
+// CHECK: fa_gpu.kernel @boxes(%{{.*}}: !fa_gpu.box_map<64x64xbf16, swizzle = 128>, {{.*}}) num_warps(8) min_blocks(1) alignments([0, 0, 16])
+fa_gpu.kernel @boxes(%map: !fa_gpu.box_map<64x64xbf16, swizzle = 128>, %i: index, %y: memref<?x64xbf16, strided<[?, ?], offset: ?>>)
+    num_warps(8) min_blocks(1) alignments([0, 0, 16]) {
+  %c0 = arith.constant 0 : index
+  %no = arith.constant false
+  // CHECK: fa_gpu.mbarriers arrivals 1 : <2>
+  // CHECK: fa_gpu.mbarriers at 64 arrivals 4 : <2>
+  %full = fa_gpu.mbarriers arrivals 1 : !fa_gpu.mbarriers<2>
+  %free = fa_gpu.mbarriers at 64 arrivals 4 : !fa_gpu.mbarriers<2>
+  %x = fa_gpu.alloc : !fa_gpu.shared<128x128xbf16, swizzle = 128>
+  // CHECK: fa_gpu.roles warps [4, 4] registers [232, 40] {
+  fa_gpu.roles warps [4, 4] registers [232, 40] {
+    // CHECK: fa_gpu.wait_phase %{{.*}} of %{{.*}}[%{{.*}}] : <2>
+    fa_gpu.wait_phase %no of %full[%c0] : !fa_gpu.mbarriers<2>
+    // CHECK: fa_gpu.arrive %{{.*}}[%{{.*}}] : <2>
+    fa_gpu.arrive %free[%c0] : !fa_gpu.mbarriers<2>
+  // CHECK: }, {
+  }, {
+    // CHECK: fa_gpu.copy_box %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}} signals %{{.*}}[%{{.*}}] : <64x64xbf16, swizzle = 128>, <128x128xbf16, swizzle = 128>, <2>
+    fa_gpu.copy_box %map[%i, %c0] to %x signals %full[%c0] : !fa_gpu.box_map<64x64xbf16, swizzle = 128>, !fa_gpu.shared<128x128xbf16, swizzle = 128>, !fa_gpu.mbarriers<2>
+  }
+  fa_gpu.return
+}
+
+func.func @boxes_host(%x: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %n: index) {
+  %c64 = arith.constant 64 : index
+  // CHECK: fa_gpu.map_boxes %{{.*}}[%{{.*}}, %{{.*}}] : memref<?x64xbf16, strided<[?, ?], offset: ?>> -> <64x64xbf16, swizzle = 128>
+  %map = fa_gpu.map_boxes %x[%n, %c64] : memref<?x64xbf16, strided<[?, ?], offset: ?>> -> !fa_gpu.box_map<64x64xbf16, swizzle = 128>
+  fa_gpu.launch @boxes grid(%n) (%map, %n, %x) : !fa_gpu.box_map<64x64xbf16, swizzle = 128>, index, memref<?x64xbf16, strided<[?, ?], offset: ?>>
+  return
+}

@@ -39,6 +39,18 @@ bool isOnGpuRoad(const PipelineStep &s) {
   return s.target != "cpu" && s.pass != "fa-count-tiles";
 }
 
+/// Options with which `pass` runs, and the passes for one GPU have work: tiles
+/// for two groups of four warps.
+PipelineOptions optionsFor(const World &w, const PipelineStep &pass) {
+  PipelineOptions p = gpuOptions(w);
+  if (pass.target != "gpu" && !pass.target.empty()) {
+    p = gpuOptions(w, pass.target.str(), 128, 64);
+    p.numWarps = 8;
+  }
+  p.aligned = true;
+  return p;
+}
+
 /// What is wrong with the program that `p` gives, or an empty string. Copies
 /// land late and threads take turns at random: whoever counts on less fails.
 std::string problems(const World &w, const PipelineOptions &p) {
@@ -57,8 +69,7 @@ TEST(GpuPrefix, EveryPassMayBeLeftOut) {
     for (const PipelineStep &s : pipelineSteps()) {
       if (!isOnGpuRoad(s) || s.required)
         continue;
-      PipelineOptions p = gpuOptions(w);
-      p.aligned = true;
+      PipelineOptions p = optionsFor(w, s);
       p.skip = {s.pass.str()};
       EXPECT_EQ(problems(w, p), "") << spec.name << " without " << s.pass.str();
       ++runs;
@@ -71,16 +82,21 @@ TEST(GpuPrefix, EveryPrefixOfTheMapStageEqualsTheOracle) {
   int64_t runs = 0;
   for (const Spec &spec : specs()) {
     World w(spec);
-    std::vector<std::string> optional;
+    std::vector<PipelineStep> optional;
     for (const PipelineStep &s : pipelineSteps())
       if (isOnGpuRoad(s) && s.stage == "map" && !s.required)
-        optional.push_back(s.pass.str());
+        optional.push_back(s);
     // All of them and all but the last are tested above.
     for (size_t n = 0; n + 1 < optional.size(); ++n) {
-      PipelineOptions p = gpuOptions(w);
-      p.aligned = true;
-      p.skip.assign(optional.begin() + n, optional.end());
-      EXPECT_EQ(problems(w, p), "") << spec.name << " up to " << optional[n];
+      const PipelineStep *special = &optional[0];
+      for (const PipelineStep &s : llvm::ArrayRef(optional).take_front(n))
+        if (s.target != "gpu")
+          special = &s;
+      PipelineOptions p = optionsFor(w, *special);
+      for (const PipelineStep &s : llvm::ArrayRef(optional).drop_front(n))
+        p.skip.push_back(s.pass.str());
+      EXPECT_EQ(problems(w, p), "")
+          << spec.name << " up to " << optional[n].pass.str();
       ++runs;
     }
   }

@@ -140,6 +140,40 @@ inline std::vector<Spec> standardSpecs() {
   packed.cuK = {0, 7, 18, 18, 37};
   packed.sq = 40;
   packed.sk = 37;
+  // Ids in no order, shared by no two sequences.
+  Spec &mixed = add("documents_packed", R"(
+    fa.variant @v(%ids: tensor<?x?xi32>) causal
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %0 = tensor.extract %ids[%b, %i] : tensor<?x?xi32>
+      %1 = tensor.extract %ids[%b, %j] : tensor<?x?xi32>
+      %2 = arith.cmpi eq, %0, %1 : i32
+      fa.yield %2 : i1
+    })");
+  mixed.heads = 4;
+  mixed.cuQ = {0, 5, 5, 23, 40};
+  mixed.cuK = {0, 7, 18, 18, 37};
+  mixed.sk = 37;
+  mixed.captures = [](const Spec &s, std::mt19937_64 &r) {
+    Tensor ids = Tensor::zeros(DType::i32, {4, 20});
+    for (int64_t n = 0; n < ids.size(); ++n)
+      ids.store(n, n / 20 * 3 + (n % 20) / 7 + r() % 2);
+    return std::vector<Tensor>{ids};
+  };
+  Spec &padded = add("padded", R"(
+    fa.variant @v(%keep: tensor<?x?xf32>)
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %0 = tensor.extract %keep[%b, %j] : tensor<?x?xf32>
+      %half = arith.constant 0.5 : f32
+      %1 = arith.cmpf ogt, %0, %half : f32
+      fa.yield %1 : i1
+    })");
+  padded.batch = 2;
+  padded.captures = [](const Spec &s, std::mt19937_64 &) {
+    Tensor keep = Tensor::zeros(accType(s.dtype), {s.batch, s.sk});
+    for (int64_t n = 0; n < keep.size(); ++n)
+      keep.store(n, n >= 9 && n % s.sk < 30);
+    return std::vector<Tensor>{keep};
+  };
   return specs;
 }
 

@@ -37,6 +37,28 @@ Status EmulatedMachine::clear(void *at, int64_t bytes, uint8_t value) {
   return {};
 }
 
+Status EmulatedMachine::makeMap(const cuda::BoxArray &array, void *at) {
+  BoxMap map;
+  map.rank = array.rank;
+  map.elementBytes = array.elementBytes;
+  map.swizzle = array.swizzle;
+  map.data = static_cast<const char *>(array.data);
+  // What the driver asks for.
+  bool fits = reinterpret_cast<uintptr_t>(array.data) % 16 == 0;
+  for (int d = 0; d < array.rank; ++d) {
+    map.sizes[d] = array.sizes[d];
+    map.strides[d] = array.strides[d];
+    map.box[d] = array.box[d];
+    if (d + 1 < array.rank)
+      fits &= array.strides[d] >= 0 && array.strides[d] % 16 == 0;
+  }
+  if (!fits || array.strides[array.rank - 1] != array.elementBytes)
+    return {ErrorCode::invalid_argument, "no map can be made of an array"};
+  std::memset(at, 0, cuda::kMapBytes);
+  std::memcpy(at, &map, sizeof(map));
+  return {};
+}
+
 Status EmulatedMachine::launch(int kernel, int64_t grid,
                                void *const *parameters) {
   const cuda::Kernel &k = program.kernels[kernel];

@@ -28,6 +28,7 @@ public:
   Status allocate(int64_t bytes, void *&at) override;
   Status release(void *at) override;
   Status clear(void *at, int64_t bytes, uint8_t value) override;
+  Status makeMap(const cuda::BoxArray &array, void *map) override;
   /// An error is what the emulator found.
   Status launch(int kernel, int64_t grid, void *const *parameters) override;
 

@@ -203,6 +203,39 @@ TEST(Emulation, NamedBarriers) {
   }
 }
 
+std::string copyBoxes(Emulator &emulator, Options options) {
+  constexpr int M = 37, N = 44, steps = 5;
+  Memory memory;
+  Array<int, 2> x(memory, false, M, N);
+  Array<int, 3> out(memory, true, steps, 8, 64);
+  std::iota(x.data.begin(), x.data.end(), 1);
+  BoxMap map;
+  map.rank = 2, map.elementBytes = 4, map.swizzle = 128;
+  map.data = reinterpret_cast<const char *>(x.data.data());
+  map.sizes[0] = M, map.sizes[1] = N;
+  map.strides[0] = 4 * N, map.strides[1] = 4;
+  map.box[0] = 8, map.box[1] = 32;
+  fa::TensorMap words;
+  std::memcpy(&words, &map, sizeof(map));
+  void *params[] = {&words, &out.buffer};
+  std::string wrong =
+      emulator.run("boxes", 1, 96, 8192 + 32, params, memory, options);
+  for (int i = 0; i < 8 * steps && wrong.empty(); ++i)
+    for (int j = 0; j < 64; ++j) {
+      int expected = i < M && j < N ? x.data[i * N + j] : 0;
+      if (int got = out.data[i * 64 + j]; got != expected)
+        return fmt::format("({}, {}): expected {}, got {}", i, j, expected,
+                           got);
+    }
+  return wrong;
+}
+
+TEST(Emulation, Boxes) {
+  Emulator emulator = compile("boxes");
+  for (Options options : kOrders)
+    EXPECT_EQ(copyBoxes(emulator, options), "");
+}
+
 std::string multiplyByFours(Emulator &emulator, Options options) {
   constexpr long long K = 256;
   Memory memory;
@@ -315,9 +348,12 @@ TEST(Emulation, FilesAreCuda) {
   using namespace fathom::cuda;
   if (auto there = nvrtc(); !there)
     GTEST_SKIP() << llvm::toString(there.takeError());
-  for (const char *name : {"gemm", "reduce", "columns", "ticket", "roles",
-                           "fragments", "convert", "every", "warpgroups"})
+  for (const char *name :
+       {"gemm", "reduce", "columns", "ticket", "roles", "fragments", "convert",
+        "boxes", "every", "warpgroups"})
     for (const char *arch : {"sm_80", "sm_90", "sm_90a", "compute_80"}) {
+      if (name == std::string("boxes") && !llvm::StringRef(arch).contains("90"))
+        continue;
       if (name == std::string("warpgroups") && arch != std::string("sm_90a"))
         continue;
       Target target;
@@ -342,7 +378,7 @@ TEST(Emulation, FilesAreCuda) {
 struct Fault {
   const char *file, *name;
   std::string (*run)(Emulator &, Options);
-  const char *message, *other = nullptr; ///< either will do
+  const char *message, *other = nullptr, *third = nullptr; ///< any will do
 };
 std::string product(Emulator &emulator, Options options) {
   return multiply(emulator, false, options);
@@ -405,6 +441,24 @@ const Fault kFaults[] = {
      "ends while a product of its warp is under way"},
     {"roles", "NO_WARP_BARRIER", turnAround, "with no barrier after",
      "before it was written"},
+    {"boxes", "NOT_MADE", copyBoxes, "with no barrier after thread 0 wrote it",
+     "where none was made"},
+    {"boxes", "NOT_FREE", copyBoxes, "overwritten, with no barrier after",
+     "its barrier's phase has not ended"},
+    {"boxes", "LITTLE_EXPECTED", copyBoxes, "no thread can go on",
+     "its barrier's phase has not ended",
+     "with no barrier after the copy of a box wrote it"},
+    {"boxes", "TWO_ARRIVALS", copyBoxes, "no thread can go on",
+     "once more than the 1 arrivals of a phase"},
+    {"boxes", "PARITY", copyBoxes, "its barrier's phase has not ended",
+     "before it was written", "no thread can go on"},
+    {"boxes", "OTHER_BARRIER", copyBoxes, "with no barrier after",
+     "its barrier's phase has not ended"},
+    {"boxes", "NO_WAIT", copyBoxes, "with no barrier after",
+     "before it was written"},
+    {"boxes", "NO_WARP_BARRIER", copyBoxes,
+     "overwritten, with no barrier after"},
+    {"boxes", "NEVER_FREE", copyBoxes, "arrivals and 0 bytes are missing"},
 };
 
 TEST(Emulation, Faults) {
@@ -413,7 +467,8 @@ TEST(Emulation, Faults) {
     for (Options options : kOrders) {
       std::string wrong = fault.run(emulator, options);
       bool named = wrong.find(fault.message) != wrong.npos ||
-                   (fault.other && wrong.find(fault.other) != wrong.npos);
+                   (fault.other && wrong.find(fault.other) != wrong.npos) ||
+                   (fault.third && wrong.find(fault.third) != wrong.npos);
       EXPECT_TRUE(named) << fault.file << " " << fault.name << ", latest "
                          << options.latest << ", seed " << options.seed
                          << ": got '" << wrong << "'";

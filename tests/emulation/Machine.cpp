@@ -85,6 +85,8 @@ std::string Machine::Call::describe() const {
 }
 
 struct Machine::Thread {
+  /// The mbarrier whose phase it waits for.
+  const Mbarrier *awaited = nullptr;
   struct Copy {
     unsigned offset, bytes;
     const void *from; ///< null: zeros
@@ -129,7 +131,23 @@ struct Machine::Warp {
 struct Machine::Barrier {
   int expected = 0, arrived = 0; ///< threads
   uint32_t warps = 0, waiting = 0;
-  uint32_t known[kMaxWarps] = {}; ///< by those that come out of it
+  uint32_t known[kAgents] = {}; ///< by those that come out of it
+};
+
+/// A barrier in shared memory. A phase ends when nothing is missing.
+struct Machine::Mbarrier {
+  /// 16 bytes of a copy, the first `valid` of them from the array.
+  struct Piece {
+    unsigned offset, valid;
+    const char *from;
+  };
+  unsigned offset = 0;
+  int arrivals = 0, missing = 0; ///< threads
+  int64_t bytes = 0;             ///< announced less landed
+  bool parity = false;           ///< of the phase that has not ended
+  std::vector<Piece> pieces;     ///< under way
+  uint32_t arrived[kAgents] = {};
+  uint32_t known[kAgents] = {}; ///< by those that waited for the last phase
 };
 
 struct Machine::Cta {
@@ -140,6 +158,7 @@ struct Machine::Cta {
   std::deque<Thread> threads;
   std::deque<Warp> warps;
   Barrier barriers[16];
+  std::map<unsigned, Mbarrier> mbarriers; ///< by place
   std::vector<unsigned char> shared;
   Shadow shadow;
   /// By byte, who wrote it last and that thread's fences before.
@@ -211,6 +230,7 @@ void Machine::start(Cta &cta, int64_t block) {
   cta.threads.resize(threads), cta.warps.resize(warps);
   for (auto &barrier : cta.barriers)
     barrier = {};
+  cta.mbarriers.clear();
   cta.shared.resize(launch.sharedBytes);
   cta.writers.assign(launch.sharedBytes, {});
   cta.shadow.reset(launch.sharedBytes, warps, ++time);
@@ -221,12 +241,13 @@ void Machine::start(Cta &cta, int64_t block) {
     int lanes = std::min(32, threads - 32 * w);
     warp.all = warp.ready = lanes == 32 ? ~0u : (1u << lanes) - 1;
     warp.time.now = time;
-    std::fill_n(warp.time.known, kMaxWarps, time);
+    std::fill_n(warp.time.known, kAgents, time);
     enqueue(warp);
   }
   for (int t = 0; t < threads; ++t) {
     Thread &thread = cta.threads[t];
     thread.warp = &cta.warps[t / 32], thread.id = t, thread.lane = t % 32;
+    thread.awaited = nullptr;
     thread.fences = 0;
     thread.fiber.start(threadMain);
   }
@@ -252,6 +273,11 @@ void Machine::finish() {
                      warp.calls[std::countr_zero(warp.arrived)]->describe()));
   warp.done |= 1u << thread.lane;
   if (--warp.cta->left == 0) {
+    for (auto &[offset, mbarrier] : warp.cta->mbarriers)
+      if (!mbarrier.pieces.empty())
+        fail(fmt::format("ends last, while a copy for the mbarrier at {} is "
+                         "under way",
+                         offset));
     warp.cta->live = false;
     thread.fiber.switchTo(host);
   }
@@ -336,7 +362,18 @@ std::string Machine::whoWaits(const Cta &cta) const {
   std::string last;
   for (const Warp &warp : cta.warps) {
     std::string state = "ended";
+    int lane = 0;
+    for (int l = 0; l < 32 && warp.all >> l & 1; ++l)
+      if (const Mbarrier *m = cta.threads[warp.id * 32 + l].awaited) {
+        lane = l;
+        state = fmt::format("waits at mbarrier_wait({}, {}), where {} of {} "
+                            "arrivals and {} bytes are missing",
+                            m->offset, m->parity, m->missing, m->arrivals,
+                            m->bytes);
+        break;
+      }
     if (warp.arrived) {
+      lane = 0;
       const Call &call = *warp.calls[std::countr_zero(warp.arrived)];
       state = "waits at " + call.describe();
       if (warp.arrived == warp.all && call.op == Op::bar) {
@@ -347,7 +384,7 @@ std::string Machine::whoWaits(const Cta &cta) const {
     }
     if (state != last)
       all += fmt::format("{}thread {} {}", all.empty() ? "" : "; ",
-                         warp.id * 32, state);
+                         warp.id * 32 + lane, state);
     last = state;
   }
   return all;
@@ -437,6 +474,151 @@ void Machine::land(Thread &thread, size_t count) {
     warp.cta->wrote(copy.offset, copy.bytes, thread);
   }
   thread.copies.erase(thread.copies.begin(), thread.copies.begin() + count);
+}
+
+//===----------------------------------------------------------------------===//
+// Barriers in shared memory, and copies of boxes
+//===----------------------------------------------------------------------===//
+
+void Machine::initMbarrier(unsigned offset, int arrivals) {
+  shared(offset, 8, true);
+  if (arrivals < 1 || arrivals >= 1 << 20)
+    fail(fmt::format("makes a barrier of {} arrivals at {}", arrivals, offset));
+  auto &all = running->warp->cta->mbarriers;
+  if (auto it = all.find(offset); it != all.end() && !it->second.pieces.empty())
+    fail(fmt::format("makes a barrier at {}, where one has copies under way",
+                     offset));
+  Mbarrier &m = all[offset];
+  m = {};
+  m.offset = offset;
+  m.arrivals = m.missing = arrivals;
+}
+
+/// The one at `offset`, which the running thread uses.
+Machine::Mbarrier &Machine::mbarrierAt(unsigned offset) {
+  auto &all = running->warp->cta->mbarriers;
+  auto it = all.find(offset);
+  if (it == all.end())
+    fail(fmt::format("uses a barrier at {} of shared memory, where none was "
+                     "made",
+                     offset));
+  shared(offset, 8, false);
+  return it->second;
+}
+
+void Machine::arriveMbarrier(unsigned offset, unsigned bytes) {
+  Mbarrier &m = mbarrierAt(offset);
+  const WarpTime &mine = running->warp->time;
+  for (int w = 0; w < kAgents; ++w)
+    m.arrived[w] = std::max(m.arrived[w], mine.known[w]);
+  if (m.missing-- == 0)
+    fail(fmt::format("arrives at the mbarrier at {} once more than the {} "
+                     "arrivals of a phase, which is not over",
+                     offset, m.arrivals));
+  m.bytes += bytes;
+  endPhase(m);
+}
+
+void Machine::waitMbarrier(unsigned offset, bool parity) {
+  Mbarrier &m = mbarrierAt(offset);
+  land(m);
+  while (m.parity == parity) {
+    running->awaited = &m;
+    resume(next());
+  }
+  WarpTime &mine = running->warp->time;
+  for (int w = 0; w < kAgents; ++w)
+    mine.known[w] = std::max(mine.known[w], m.known[w]);
+}
+
+/// Ends the phase if nothing is missing.
+void Machine::endPhase(Mbarrier &m) {
+  pauses = 0;
+  if (m.missing || m.bytes)
+    return;
+  m.parity = !m.parity;
+  m.missing = m.arrivals;
+  std::copy_n(m.arrived, kAgents, m.known);
+  for (Thread &thread : running->warp->cta->threads)
+    if (thread.awaited == &m) {
+      thread.awaited = nullptr;
+      thread.warp->ready |= 1u << thread.lane;
+      if (thread.warp != active)
+        enqueue(*thread.warp);
+    }
+}
+
+/// Ends the copies for `m`.
+void Machine::land(Mbarrier &m) {
+  if (m.pieces.empty())
+    return;
+  Cta &cta = *running->warp->cta;
+  WarpTime then;
+  then.now = ++time;
+  Agent engine{kCopyEngine, kAllLanes, &then};
+  for (const Mbarrier::Piece &piece : m.pieces) {
+    unsigned char *to = cta.shared.data() + piece.offset;
+    std::memset(to, 0, 16);
+    if (piece.valid)
+      std::memcpy(to, piece.from, piece.valid);
+    cta.shadow.endCopy(piece.offset, 16, engine);
+    std::fill_n(cta.writers.begin() + piece.offset, 16, Cta::Writer());
+  }
+  m.bytes -= 16 * int64_t(m.pieces.size());
+  m.pieces.clear();
+  m.arrived[kCopyEngine] = ++time;
+  endPhase(m);
+}
+
+void Machine::copyBox(unsigned offset, const void *p, unsigned mbarrier,
+                      const int *at, int rank) {
+  BoxMap map;
+  std::memcpy(&map, p, sizeof(map));
+  if (map.mark != BoxMap::kMark || map.rank != rank)
+    fail(fmt::format("copies a box of rank {} by what is no map of one", rank));
+  int64_t line = int64_t(map.box[rank - 1]) * map.elementBytes;
+  if (line % 16 || (map.swizzle && line != map.swizzle) || offset % 128)
+    fail(fmt::format("copies boxes with lines of {} bytes and a swizzle of {} "
+                     "to {}",
+                     line, map.swizzle, offset));
+  Mbarrier &m = mbarrierAt(mbarrier);
+  const Warp &warp = *running->warp;
+  Agent agent{warp.id, running->lane, &warp.time};
+  int64_t lines = 1;
+  for (int d = 0; d + 1 < rank; ++d)
+    lines *= map.box[d];
+  for (int64_t l = 0; l < lines; ++l) {
+    const char *from = map.data;
+    bool inside = true;
+    int64_t rest = l;
+    for (int d = rank - 2; d >= 0; rest /= map.box[d--]) {
+      int64_t x = at[d] + rest % map.box[d];
+      inside &= x >= 0 && x < map.sizes[d];
+      from += x * map.strides[d];
+    }
+    for (int64_t c = 0; c < line; c += 16) {
+      // Addresses count from a multiple of the pattern's size.
+      unsigned to = offset + l * line + c;
+      to ^= to >> 3 & (map.swizzle ? map.swizzle - 16 : 0);
+      Mbarrier::Piece piece{to, 0, nullptr};
+      int64_t x = at[rank - 1] + c / map.elementBytes;
+      if (inside && x >= 0 && x < map.sizes[rank - 1]) {
+        piece.from = from + x * map.elementBytes;
+        piece.valid =
+            std::min<int64_t>(16, (map.sizes[rank - 1] - x) * map.elementBytes);
+        for (unsigned b = 0; b < piece.valid; b += map.elementBytes)
+          global(piece.from + b, map.elementBytes, Access::read);
+      }
+      sharedBytes(to, 16, true, agent, *running);
+      warp.cta->shadow.beginCopy(to, 16, running->id, true);
+      m.pieces.push_back(piece);
+    }
+  }
+  bool awaited = false;
+  for (const Thread &thread : warp.cta->threads)
+    awaited |= thread.awaited == &m;
+  if (!options.latest || awaited)
+    land(m);
 }
 
 //===----------------------------------------------------------------------===//
@@ -601,7 +783,7 @@ void Machine::arrive(Warp &warp) {
   barrier.expected = expected;
   barrier.arrived += std::popcount(warp.all);
   barrier.warps |= 1u << warp.id;
-  for (int w = 0; w < kMaxWarps; ++w)
+  for (int w = 0; w < kAgents; ++w)
     barrier.known[w] = std::max(barrier.known[w], warp.time.known[w]);
   if (waits) {
     barrier.waiting |= 1u << warp.id;
@@ -626,7 +808,7 @@ void Machine::complete(Cta &cta, Barrier &barrier) {
   for (Warp &warp : cta.warps)
     if (waiting >> warp.id & 1) {
       warp.time.now = time;
-      std::copy_n(barrier.known, kMaxWarps, warp.time.known);
+      std::copy_n(barrier.known, kAgents, warp.time.known);
       release(warp);
       enqueue(warp);
     }

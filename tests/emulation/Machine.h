@@ -9,6 +9,7 @@
 // first of these errors, with the kernel, the block and the thread:
 //   - lanes of one warp at different operations, or one that ended;
 //   - no thread can go on, or those that can only wait for a change;
+//   - a barrier in shared memory that is none, or arrived at too often;
 //   - shared memory: out of bounds, misaligned, read before written, races
 //     (Shadow.h), asynchronous copies read or overwritten under way;
 //   - products of four warps: factors written under way, or seen by no fence;
@@ -24,6 +25,7 @@
 #include "tests/emulation/Fiber.h"
 #include "tests/emulation/Global.h"
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +36,19 @@ struct Options {
   bool latest = false; ///< asynchronous copies land at the wait, not at once
   unsigned seed = 0;   ///< order of the threads; 0: rising
 };
+
+/// What a fa::TensorMap holds here. Dims as the array has them; strides and the
+/// pattern of the swizzle in bytes.
+struct BoxMap {
+  static constexpr uint32_t kMark = 0xb0c5a7a9;
+  uint32_t mark = kMark;
+  uint8_t rank = 0, elementBytes = 0, swizzle = 0;
+  const char *data = nullptr;
+  uint32_t sizes[5] = {};
+  uint16_t box[5] = {};
+  int64_t strides[5] = {};
+};
+static_assert(sizeof(BoxMap) <= sizeof(fa::TensorMap));
 
 struct Launch {
   std::string name;
@@ -59,6 +74,11 @@ public:
             bool valid) override;
   void commit() override;
   void wait(unsigned pending) override;
+  void initMbarrier(unsigned offset, int arrivals) override;
+  void arriveMbarrier(unsigned offset, unsigned bytes) override;
+  void waitMbarrier(unsigned offset, bool parity) override;
+  void copyBox(unsigned offset, const void *map, unsigned mbarrier,
+               const int *at, int rank) override;
   void loadMatrix(unsigned *r, unsigned offset, int count,
                   bool transposed) override;
   void storeMatrix(unsigned offset, const unsigned *r, int count,
@@ -82,6 +102,7 @@ private:
   struct Cta;
   struct Call;
   struct Barrier;
+  struct Mbarrier;
 
   static void threadMain();
   void start(Cta &cta, int64_t block);
@@ -104,6 +125,9 @@ private:
   void *sharedBytes(unsigned offset, unsigned bytes, bool write,
                     const Agent &agent, const Thread &thread);
   void land(Thread &thread, size_t count);
+  Mbarrier &mbarrierAt(unsigned offset);
+  void land(Mbarrier &mbarrier);
+  void endPhase(Mbarrier &mbarrier);
   uint32_t random();
 
   /// Ends the run; the thread at fault is the running one unless given.

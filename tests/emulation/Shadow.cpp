@@ -8,6 +8,7 @@ using namespace fathom::emulation;
 
 namespace {
 constexpr int kAll = 1024; ///< the number of warp w's lanes together: kAll + w
+constexpr int kBox = 2048; ///< a copier's copy is one of a box
 constexpr size_t kMaxSets = 1 << 16, kSteps = 1 << 12;
 
 uint16_t number(const Agent &agent) {
@@ -15,6 +16,8 @@ uint16_t number(const Agent &agent) {
                                  : agent.warp * 32 + agent.lane;
 }
 std::string who(int number) {
+  if (number == kAll + kCopyEngine)
+    return "the copy of a box";
   return number >= kAll
              ? fmt::format("the matrix access of warp {}", number - kAll)
              : fmt::format("thread {}", number);
@@ -43,10 +46,15 @@ bool Shadow::ordered(int warp, int lane, uint32_t time,
 
 std::string Shadow::check(const Cell &cell, bool write,
                           const Agent &agent) const {
+  const char *verb = write ? "overwritten" : "read";
+  if (cell.copier >= kBox)
+    return fmt::format("{} while the copy of a box that thread {} started is "
+                       "under way: its barrier's phase has not ended",
+                       verb, cell.copier - kBox - 1);
   if (cell.copier)
     return fmt::format("{} while an asynchronous copy of thread {} into it is "
                        "under way: no wait of that thread covers it yet",
-                       write ? "overwritten" : "read", cell.copier - 1);
+                       verb, cell.copier - 1);
   bool written = cell.written >= begin;
   if (!written)
     return write ? "" : "read before it was written";
@@ -54,8 +62,8 @@ std::string Shadow::check(const Cell &cell, bool write,
   int warp = writer >= kAll ? writer - kAll : writer / 32;
   int lane = writer >= kAll ? kAllLanes : writer % 32;
   if (!ordered(warp, lane, cell.written, agent))
-    return fmt::format("{}, with no barrier after {} wrote it",
-                       write ? "overwritten" : "read", who(writer));
+    return fmt::format("{}, with no barrier after {} wrote it", verb,
+                       who(writer));
   if (!write)
     return "";
   for (int w = 0; w < warps; ++w) {
@@ -141,9 +149,9 @@ std::string Shadow::write(uint32_t offset, uint32_t bytes, const Agent &agent) {
   return "";
 }
 
-void Shadow::beginCopy(uint32_t offset, uint32_t bytes, int thread) {
+void Shadow::beginCopy(uint32_t offset, uint32_t bytes, int thread, bool box) {
   for (uint32_t i = offset; i < offset + bytes; ++i)
-    cells[i].copier = thread + 1;
+    cells[i].copier = thread + 1 + (box ? kBox : 0);
 }
 
 void Shadow::endCopy(uint32_t offset, uint32_t bytes, const Agent &agent) {

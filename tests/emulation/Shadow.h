@@ -11,7 +11,10 @@
 //     for its warp. Shuffles, votes, matrix loads and products order nothing;
 //   - a matrix load or store (ldmatrix, stmatrix) is an access of all lanes;
 //   - an asynchronous copy is a write that lasts from its issue until the wait
-//     of the thread that issued it, and then one of that thread at the wait.
+//     of the thread that issued it, and then one of that thread at the wait;
+//   - a copy of a box is one that lasts until its mbarrier ends the phase. It is
+//     ordered before what those do who wait for that; who arrives at an mbarrier
+//     orders what its warp did before the warp's last barrier likewise.
 //
 // Time is a counter that rises at each barrier. A warp has a time, that of its
 // last barrier, with which its accesses are marked, and knows for each warp a
@@ -34,11 +37,13 @@ namespace fathom::emulation {
 
 constexpr int kMaxWarps = 32;
 constexpr int kAllLanes = 32;
+constexpr int kCopyEngine = kMaxWarps; ///< counts as one more warp
+constexpr int kAgents = kMaxWarps + 1;
 
 /// What a warp knows of time.
 struct WarpTime {
   uint32_t now = 0;
-  uint32_t known[kMaxWarps] = {}; ///< its own entry: its last barrier
+  uint32_t known[kAgents] = {}; ///< its own entry: its last barrier
 };
 
 /// Who makes an access: one lane of a warp, or all.
@@ -57,7 +62,7 @@ public:
   std::string read(uint32_t offset, uint32_t bytes, const Agent &agent);
   std::string write(uint32_t offset, uint32_t bytes, const Agent &agent);
   /// An asynchronous copy by `thread`, begun after write() and ended.
-  void beginCopy(uint32_t offset, uint32_t bytes, int thread);
+  void beginCopy(uint32_t offset, uint32_t bytes, int thread, bool box = false);
   void endCopy(uint32_t offset, uint32_t bytes, const Agent &agent);
 
 private:
@@ -65,7 +70,7 @@ private:
     uint32_t written = 0; ///< time; before `begin`: not yet
     uint32_t readers = 0; ///< number of a reader set, since the last write
     uint16_t writer = 0;  ///< thread, or kAll + warp
-    uint16_t copier = 0;  ///< thread + 1 while a copy is under way
+    uint16_t copier = 0;  ///< thread + 1 while a copy is under way; and kBox
     bool operator==(const Cell &) const = default;
   };
   /// One a warp of a reader set; lane < 0: none.

@@ -386,4 +386,120 @@ TEST_F(Plans, TimeOfACall) {
   std::printf("%.0f ns a call\n", time.count() / n);
 }
 
+//===----------------------------------------------------------------------===//
+// Maps of arrays
+//===----------------------------------------------------------------------===//
+
+/// Makes maps that hold their number, and keeps what they were made of.
+class MapMaker : public Machine {
+public:
+  std::vector<BoxArray> made;
+  std::vector<int64_t> launched; ///< the first word of the map of a launch
+
+  Status allocate(int64_t, void *&) override { return {}; }
+  Status release(void *) override { return {}; }
+  Status clear(void *, int64_t, uint8_t) override { return {}; }
+  Status makeMap(const BoxArray &array, void *map) override {
+    made.push_back(array);
+    std::memset(map, 0xee, kMapBytes);
+    int64_t number = made.size();
+    std::memcpy(map, &number, 8);
+    return {};
+  }
+  Status launch(int, int64_t, void *const *p) override {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(p[0]) % kMapAlignment, 0u);
+    std::memcpy(&launched.emplace_back(), p[0], 8);
+    return {};
+  }
+};
+
+class Maps : public ::testing::Test {
+protected:
+  Program program;
+  MapMaker machine;
+  int64_t sizes[3] = {2, 70, 64}, strides[3] = {6400, 80, 1};
+  CallArgument array{Scalar::bf16, 3, &sizes, sizes, strides, 0};
+
+  Maps() {
+    cuda::Kernel k;
+    k.name = "k";
+    k.threads = 32;
+    program.kernels = {k};
+    Plan plan;
+    plan.name = "x.fwd";
+    plan.arguments = {{Scalar::bf16, 3}};
+    plan.maps = {{false, 0, {{0}, {1}, {-1, 64}}, {1, 64, 64}, 128}};
+    plan.launches = {{0, 2, {{Parameter::map, 0}}}};
+    plan.code = {{I::dim, 0, 0, 0, 0, 0},
+                 {I::dim, 1, 0, 0, 0, 1},
+                 {I::constant, 2, 0, 0, 0, 1},
+                 {I::launch, 0, 0}};
+    plan.registers = 3;
+    program.plans = {plan};
+  }
+};
+
+TEST_F(Maps, AreMadeOncePerArray) {
+  ASSERT_EQ(check(program), "");
+  PlanRunner runner(program, program.plans[0]);
+  EXPECT_EQ(runner.parameterBytes(program.plans[0].launches[0]),
+            std::vector<int64_t>{kMapBytes});
+  for (int i = 0; i < 2; ++i)
+    ASSERT_TRUE(runner.run(array, machine).ok());
+  ASSERT_EQ(machine.made.size(), 1u);
+  const BoxArray &a = machine.made[0];
+  EXPECT_EQ(a.data, &sizes);
+  EXPECT_EQ(a.rank, 3);
+  EXPECT_EQ(a.elementBytes, 2);
+  EXPECT_EQ(a.swizzle, 128);
+  EXPECT_EQ(a.sizes[1], 70);
+  EXPECT_EQ(a.strides[0], 12800);
+  EXPECT_EQ(a.strides[1], 160);
+  EXPECT_EQ(a.box[1], 64);
+
+  strides[1] = 88;
+  ASSERT_TRUE(runner.run(array, machine).ok());
+  sizes[1] = 71;
+  ASSERT_TRUE(runner.run(array, machine).ok());
+  array.data = &strides;
+  ASSERT_TRUE(runner.run(array, machine).ok());
+  ASSERT_TRUE(runner.run(array, machine).ok());
+  EXPECT_EQ(machine.launched, (std::vector<int64_t>{1, 1, 2, 3, 4, 4}));
+}
+
+TEST_F(Maps, OddStridesOfOneEntryDoNotMatter) {
+  sizes[0] = 1, strides[0] = 3;
+  PlanRunner runner(program, program.plans[0]);
+  ASSERT_TRUE(runner.run(array, machine).ok());
+  EXPECT_EQ(machine.made[0].strides[0] % 16, 0);
+}
+
+TEST_F(Maps, NoneIsMadeOfNoEntries) {
+  sizes[1] = 0;
+  PlanRunner runner(program, program.plans[0]);
+  ASSERT_TRUE(runner.run(array, machine).ok());
+  EXPECT_TRUE(machine.made.empty());
+  EXPECT_EQ(machine.launched, std::vector<int64_t>{0});
+}
+
+TEST_F(Maps, MustFit) {
+  program.plans[0].maps[0].box.pop_back();
+  EXPECT_NE(check(program), "");
+  program.plans[0].maps[0].box = {1, 64, 512};
+  EXPECT_NE(check(program), "");
+  program.plans[0].maps[0].box = {1, 64, 64};
+  program.plans[0].maps[0].sizes[0].reg = 7;
+  EXPECT_NE(check(program), "");
+}
+
+TEST_F(Maps, SurviveText) {
+  Program back;
+  std::string error;
+  ASSERT_TRUE(fromText(toText(program), back, error)) << error;
+  ASSERT_EQ(back.plans[0].maps.size(), 1u);
+  EXPECT_EQ(back.plans[0].maps[0].box, (std::vector<int>{1, 64, 64}));
+  EXPECT_EQ(back.plans[0].maps[0].sizes[2].size, 64);
+  EXPECT_EQ(back.plans[0].launches[0].parameters[0].kind, Parameter::map);
+}
+
 } // namespace

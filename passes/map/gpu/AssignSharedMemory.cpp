@@ -72,6 +72,8 @@ struct GpuAssignSharedMemoryPass
       buffer = store.getBuffer();
     else if (auto copy = dyn_cast<CopyAsyncOp>(op))
       buffer = copy.getBuffer();
+    else if (auto copy = dyn_cast<CopyBoxOp>(op))
+      buffer = copy.getBuffer();
     else if (auto claim = dyn_cast<ClaimOp>(op))
       buffer = claim.getScratch();
     AllocOp alloc = buffer ? allocOf(buffer) : AllocOp();
@@ -106,7 +108,7 @@ struct GpuAssignSharedMemoryPass
         return range;
       if (first != last)
         break;
-      inLoop |= !isa<scf::IfOp>(first);
+      inLoop |= !isa<scf::IfOp, RolesOp>(first);
       block = nullptr;
       for (Region &region : first->getRegions())
         for (Block &inner : region)
@@ -116,6 +118,19 @@ struct GpuAssignSharedMemoryPass
             block = &inner;
     }
     return aroundLoops;
+  }
+
+  /// True if the copy engine fills `buffer` at a place where threads may have
+  /// stored to `other` before: it does not know of that.
+  static bool meetsStores(const Buffer &buffer, const Buffer &other) {
+    auto filledBy = [](const Buffer &b, auto is) {
+      return llvm::any_of(usersOf(b.value), is);
+    };
+    if (!filledBy(buffer, llvm::IsaPred<CopyBoxOp>) ||
+        !filledBy(other, llvm::IsaPred<StoreSharedOp, CopyAsyncOp, ClaimOp>))
+      return false;
+    return other.live.first < buffer.live.first ||
+           other.start->getParentOfType<LoopLikeOpInterface>();
   }
 
   static Placement place(KernelOp kernel) {
@@ -139,6 +154,7 @@ struct GpuAssignSharedMemoryPass
       for (const Buffer &other : ArrayRef(result.buffers).take_front(i)) {
         bool before = buffer.live.second < other.live.first;
         bool apart = before || other.live.second < buffer.live.first;
+        apart &= !meetsStores(buffer, other) && !meetsStores(other, buffer);
         if (apart) {
           flow.alias(buffer.value, other.value);
           apart = !flow.hasConflict();
@@ -198,6 +214,13 @@ struct GpuAssignSharedMemoryPass
       buffer.alloc.setOffset(buffer.offset);
       sum += buffer.bytes;
     }
+    int64_t barriers = best.total;
+    kernel.walk([&](MbarriersOp make) {
+      barriers = llvm::alignTo(barriers, 8);
+      make.setOffset(barriers);
+      barriers += make.getResult().getType().getBytes();
+    });
+    best.total = barriers;
     if (limit && best.total > limit)
       return fail(kernel, best.buffers, best.total);
     if (best.total)

@@ -103,6 +103,28 @@ SharedType gpu::bufferFor(ArrayRef<int64_t> shape, Type element) {
                          /*stages=*/1, /*flipped=*/false, /*swizzle=*/0);
 }
 
+SharedType gpu::swizzled(SharedType type) {
+  if (type.getSwizzle())
+    return type;
+  Type element = type.getElementType();
+  if (type.getRank() != 2 || !(element.isBF16() || element.isF16()) ||
+      type.getLines() % 8)
+    return {};
+  for (int64_t bytes : {128, 64, 32})
+    if (type.getLineLength() * 2 % bytes == 0)
+      return SharedType::get(type.getContext(), type.getShape(), element,
+                             bytes / 2, type.getStages(), type.getFlipped(),
+                             bytes);
+  return {};
+}
+
+void gpu::swizzle(Value buffer) {
+  buffer.setType(swizzled(cast<SharedType>(buffer.getType())));
+  for (Operation *user : buffer.getUsers())
+    if (isa<FlipOp, StageOp>(user))
+      swizzle(user->getResult(0));
+}
+
 Value gpu::stripViews(Value v, bool &flipped) {
   while (true) {
     if (auto flip = v.getDefiningOp<FlipOp>()) {

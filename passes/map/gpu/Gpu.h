@@ -28,6 +28,11 @@ mlir::Value inLayout(mlir::OpBuilder &b, mlir::Value v,
 /// for the loads of tensor-core products.
 SharedType bufferFor(llvm::ArrayRef<int64_t> shape, mlir::Type element);
 
+/// `type` with the widest panels that fill its lines; null if none do.
+SharedType swizzled(SharedType type);
+/// Gives `buffer` and all views of it types with a swizzle.
+void swizzle(mlir::Value buffer);
+
 /// The buffer that `v` is a view of; `flipped` is toggled for each fa_gpu.flip.
 mlir::Value stripViews(mlir::Value v, bool &flipped);
 inline mlir::Value stripViews(mlir::Value v) {

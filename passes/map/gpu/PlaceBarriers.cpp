@@ -92,17 +92,21 @@ struct GpuPlaceBarriersPass
       // and so are the rounds of a loop that is not an scf.for.
       before.barrier();
       PendingSet after = before;
-      if (flow.step(at, after) && at->getNumRegions()) {
+      bool conflicts = flow.step(at, after);
+      if (conflicts && at->getNumRegions()) {
         size_t count = placed.size();
         for (Region &region : at->getRegions())
           for (Block &inner : region)
             separate(flow, inner,
-                     isa<scf::ForOp, scf::IfOp>(at) ? before : after,
+                     isa<scf::ForOp, scf::IfOp, RolesOp>(at) ? before : after,
                      dyn_cast<scf::ForOp>(at), placed);
         if (placed.size() != count)
           continue;
       }
       OpBuilder b(at);
+      // Products under way may read what `at` writes.
+      if (conflicts && !at->getNumRegions())
+        WgmmaWaitOp::create(b, at->getLoc(), TypeRange(), 0, ValueRange());
       placed.push_back(BarrierOp::create(b, at->getLoc()));
     }
   }

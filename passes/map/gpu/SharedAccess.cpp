@@ -111,7 +111,8 @@ bool PendingSet::add(const PendingSet &other) {
 }
 
 void PendingSet::barrier() {
-  llvm::erase_if(items, [](const PendingAccess &a) { return a.age < 0; });
+  llvm::erase_if(
+      items, [](const PendingAccess &a) { return a.age < 0 && a.product < 0; });
 }
 
 void PendingSet::commit(int64_t maxAge) {
@@ -129,6 +130,26 @@ void PendingSet::wait(int64_t pending) {
   for (PendingAccess a : items) {
     if (a.age > pending)
       a.age = -1;
+    after.add(a);
+  }
+  *this = after;
+}
+
+void PendingSet::startProduct(int64_t maxAge) {
+  PendingSet after;
+  for (PendingAccess a : items) {
+    if (a.product >= 0)
+      a.product = std::min(a.product + 1, maxAge);
+    after.add(a);
+  }
+  *this = after;
+}
+
+void PendingSet::waitForProducts(int64_t pending) {
+  PendingSet after;
+  for (PendingAccess a : items) {
+    if (a.product >= pending)
+      a.product = -1;
     after.add(a);
   }
   *this = after;
@@ -188,6 +209,9 @@ SharedFlow::SharedFlow(KernelOp kernel) : kernel(kernel) {
   kernel.walk([&](WaitOp wait) {
     maxAge = std::max<int64_t>(maxAge, wait.getPending() + 1);
   });
+  kernel.walk([&](WgmmaWaitOp wait) {
+    maxProduct = std::max<int64_t>(maxProduct, wait.getPending() + 1);
+  });
 }
 
 bool SharedFlow::conflict(const PendingAccess &a,
@@ -231,9 +255,9 @@ bool SharedFlow::step(Operation *op, PendingSet &pending) const {
     pending.add(leave(out, loop.getRegion()));
     return found;
   }
-  if (auto branch = dyn_cast<scf::IfOp>(op)) {
+  if (isa<scf::IfOp, RolesOp>(op)) {
     PendingSet before = pending, after;
-    for (Region &region : branch->getRegions()) {
+    for (Region &region : op->getRegions()) {
       PendingSet out = before;
       if (!region.empty())
         found |= step(region.front(), out);
@@ -284,6 +308,10 @@ bool SharedFlow::step(Operation *op, PendingSet &pending) const {
     pending.wait(wait.getPending());
     return false;
   }
+  if (auto wait = dyn_cast<WgmmaWaitOp>(op)) {
+    pending.waitForProducts(wait.getPending());
+    return false;
+  }
   if (auto claim = dyn_cast<ClaimOp>(op)) {
     // One thread writes the scratch, then all meet, then all read it.
     found = access(accessTo(claim.getScratch(), true), pending);
@@ -299,6 +327,8 @@ bool SharedFlow::step(Operation *op, PendingSet &pending) const {
   SmallVector<MemoryEffects::EffectInstance> instances;
   effects.getEffects(instances);
   PendingSet own;
+  if (isa<WgmmaOp>(op))
+    pending.startProduct(maxProduct);
   for (const MemoryEffects::EffectInstance &e : instances) {
     bool write = isa<MemoryEffects::Write>(e.getEffect());
     if (!e.getValue() || !(write || isa<MemoryEffects::Read>(e.getEffect())))
@@ -316,6 +346,8 @@ bool SharedFlow::step(Operation *op, PendingSet &pending) const {
       a.write = true;
     } else if (isa<CopyAsyncOp>(op) && write) {
       a.age = 0;
+    } else if (isa<WgmmaOp>(op)) {
+      a.product = 0;
     }
     own.add(a);
   }
@@ -324,7 +356,10 @@ bool SharedFlow::step(Operation *op, PendingSet &pending) const {
     PendingSet before = pending;
     found |= access(a, before);
   }
-  pending.add(own);
+  // A barrier of its own says when a box is there, to all who wait for it.
+  for (const PendingAccess &a : own.get())
+    if (!a.write || !isa<CopyBoxOp>(op))
+      pending.add(a);
   return found;
 }
 

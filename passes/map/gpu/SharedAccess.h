@@ -40,6 +40,8 @@ struct PendingAccess {
   ThreadLayoutAttr layout;
   /// For a copy under way: commits since it was issued; else -1.
   int64_t age = -1;
+  /// For a factor of a product under way: products started since; else -1.
+  int64_t product = -1;
   bool operator==(const PendingAccess &) const = default;
 };
 
@@ -54,6 +56,9 @@ public:
   void barrier();
   void commit(int64_t maxAge);
   void wait(int64_t pending);
+  /// The same for products: at the start of one, at a wait.
+  void startProduct(int64_t maxAge);
+  void waitForProducts(int64_t pending);
 
 private:
   llvm::SmallVector<PendingAccess, 8> items;
@@ -87,7 +92,7 @@ private:
   bool access(const PendingAccess &a, PendingSet &pending) const;
 
   KernelOp kernel;
-  int64_t maxAge = 1;
+  int64_t maxAge = 1, maxProduct = 1;
   std::pair<mlir::Value, mlir::Value> aliased;
   /// Told of each barrier and what is pending before it.
   std::function<void(mlir::Operation *, const PendingSet &)> atBarrier;

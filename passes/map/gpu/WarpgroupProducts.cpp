@@ -22,30 +22,6 @@ namespace fathom {
 namespace {
 constexpr StringLiteral kName = "fa-gpu-warpgroup-products";
 
-/// `type` with the widest panels that fill its lines; null if none do.
-SharedType swizzled(SharedType type) {
-  if (type.getSwizzle())
-    return type;
-  Type element = type.getElementType();
-  if (type.getRank() != 2 || !(element.isBF16() || element.isF16()) ||
-      type.getLines() % 8)
-    return {};
-  for (int64_t bytes : {128, 64, 32})
-    if (type.getLineLength() * 2 % bytes == 0)
-      return SharedType::get(type.getContext(), type.getShape(), element,
-                             bytes / 2, type.getStages(), type.getFlipped(),
-                             bytes);
-  return {};
-}
-
-/// Gives `buffer` and all views of it types with a swizzle.
-void swizzle(Value buffer) {
-  buffer.setType(swizzled(cast<SharedType>(buffer.getType())));
-  for (Operation *user : buffer.getUsers())
-    if (isa<FlipOp, StageOp>(user))
-      swizzle(user->getResult(0));
-}
-
 struct GpuWarpgroupProductsPass
     : public fathom::impl::GpuWarpgroupProductsPassBase<
           GpuWarpgroupProductsPass> {

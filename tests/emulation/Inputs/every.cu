@@ -44,9 +44,23 @@ FA_DEVICE void reals(T *p) {
 
 } // namespace
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+FA_DEVICE void boxes(const fa::TensorMap &map) {
+  fa::mbarrier_init(0, 1), fa::mbarrier_init_fence();
+  fa::mbarrier_arrive(0), fa::mbarrier_arrive_expect(0, 16);
+  fa::copy_box(128, map, 0, 1, 2);
+  fa::copy_box(128, map, 0, 1, 2, 3), fa::copy_box(128, map, 0, 1, 2, 3, 4);
+  fa::copy_box(128, map, 0, 1, 2, 3, 4, 5);
+  fa::mbarrier_wait(0, true);
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  fa::give_registers<40>(), fa::take_registers<232>();
+#endif
+}
+#endif
+
 FA_KERNEL(128, 1)
 void every(fa::Buffer<float, 2> f, double *d, int *i, long long *l,
-           fa::Buffer<fa::bf16, 0> h) {
+           fa::Buffer<fa::bf16, 0> h, const FA_IN_PLACE fa::TensorMap map) {
   conversions(f.data), conversions(d), conversions(i), conversions(l);
   integers(i), integers(l), reals(f.data), reals(d);
   unsigned r[4] = {};
@@ -62,7 +76,7 @@ void every(fa::Buffer<float, 2> f, double *d, int *i, long long *l,
   fa::ldmatrix_x4(r, fa::lane_id() * 16), fa::ldmatrix_x2(r, 0);
   fa::ldmatrix_x4_trans(r, 0), fa::ldmatrix_x2_trans(r, 0);
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  fa::stmatrix_x4(0, r), fa::stmatrix_x4_trans(0, r);
+  fa::stmatrix_x4(0, r), fa::stmatrix_x4_trans(0, r), boxes(map);
 #endif
   fa::mma_m16n8k16<fa::bf16>(acc, r, r[0], r[1]);
   fa::mma_m16n8k16<fa::f16>(acc, r, r[0], r[1]);
