@@ -687,8 +687,8 @@ def GpuBulkCopiesPass : Pass<"fa-gpu-bulk-copies", "::mlir::ModuleOp"> {
     copies of one array, aligned and not written meanwhile, below limits that
     the host knows, to the stages of a ring by turns or once. The buffer becomes
     swizzled; the host makes a map of the array up to the limits. Barriers in
-    shared memory say when a box is there: a loop carries the parity of the
-    phase that its round waits for.
+    shared memory say when a box is there. A loop carries, a bit a stage, the
+    parities of the phases to wait for, and so do the loops around it.
 
     ```mlir
     // before
@@ -704,9 +704,10 @@ def GpuBulkCopiesPass : Pass<"fa-gpu-bulk-copies", "::mlir::ModuleOp"> {
     }
     fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
     %s = fa_gpu.mma %q, %kt, %zero ...
+    %next_phases = arith.xori %phases, ... // the bit of %stage
     ```
   }];
-  let dependentDialects = ["::fathom::gpu::FAGpuDialect", "::mlir::memref::MemRefDialect"];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect", "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect"];
 }
 
 def GpuSpecializeWarpsPass : Pass<"fa-gpu-specialize-warps", "::mlir::ModuleOp"> {
@@ -721,7 +722,7 @@ def GpuSpecializeWarpsPass : Pass<"fa-gpu-specialize-warps", "::mlir::ModuleOp">
 
     ```mlir
     // before
-    scf.for ... iter_args(%stage = %c0, %parity = %false) {
+    scf.for ... iter_args(%stage = %c0, %phases = %c0_i32) {
       scf.if %more {
         fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ...
       }
@@ -730,15 +731,15 @@ def GpuSpecializeWarpsPass : Pass<"fa-gpu-specialize-warps", "::mlir::ModuleOp">
     }
     // after
     fa_gpu.roles warps [8, 4] registers [240, 24] {
-      scf.for ... iter_args(%stage = %c0, %parity = %false) {
+      scf.for ... iter_args(%stage = %c0, %phases = %c0_i32) {
         fa_gpu.wait_phase %parity of %full[%stage] : !fa_gpu.mbarriers<2>
         %s = fa_gpu.mma %q, %kt, %zero ...
         fa_gpu.arrive %free[%stage] : !fa_gpu.mbarriers<2>
       }
     }, {
-      scf.for ... iter_args(%stage = %c0, %parity = %false) {
+      scf.for ... iter_args(%stage = %c0, %phases = %c0_i32) {
         scf.if %more {
-          fa_gpu.wait_phase %before of %free[%into] : !fa_gpu.mbarriers<2>
+          fa_gpu.wait_phase %free_parity of %free[%into] : !fa_gpu.mbarriers<2>
           fa_gpu.copy_box %map[%b, %h, %j1, %c0] to %next signals %full[%into] : ...
         }
       }

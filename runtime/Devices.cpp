@@ -65,6 +65,18 @@ Result<std::string> targetOf(Device device) {
   auto gpu = (*driver)->gpu(device.gpu);
   if (!gpu)
     return gpu.status();
+  if (const char *given = std::getenv("FATHOM_GPU_TARGET"); given && *given) {
+    cuda::Target t;
+    std::string error;
+    if (!cuda::Target::parse(given, t, error))
+      return Status(ErrorCode::invalid_argument, "FATHOM_GPU_TARGET: " + error);
+    if (!t.codeRunsOn((*gpu)->arch) && !t.ptxRunsOn((*gpu)->arch))
+      return Status(ErrorCode::unsupported,
+                    fmt::format("FATHOM_GPU_TARGET: expected a target that "
+                                "runs on {} ({}), got {}",
+                                name(device), (*gpu)->name, given));
+    return std::string(given);
+  }
   std::string target = targetFor((*gpu)->arch);
   if (!target.empty())
     return target;

@@ -10,7 +10,8 @@ bool isAligned(const Tensor &t) {
     return false;
   for (int64_t d = 0; d <= last; ++d)
     if (t.shape[d] > 1 &&
-        (d == last ? t.strides[d] != 1 : t.strides[d] * bytes % 16 != 0))
+        (d == last ? t.strides[d] != 1
+                   : t.strides[d] < 0 || t.strides[d] * bytes % 16 != 0))
       return false;
   return true;
 }

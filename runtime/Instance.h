@@ -25,8 +25,8 @@ struct InstanceOptions {
   bool lseGradient = false;
 };
 
-/// Whether the last stride is 1 and the address and all other strides are
-/// multiples of 16 bytes. Dims of one entry have no say.
+/// Whether the last stride is 1, and the address and all other strides, none of
+/// them negative, are multiples of 16 bytes. Dims of one entry have no say.
 bool isAligned(const Tensor &t);
 /// Whether that may hold for operands of such an instance: a row's size is a
 /// multiple of 16 bytes.

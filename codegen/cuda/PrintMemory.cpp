@@ -250,6 +250,21 @@ static bool hasAtomics(Type element) {
   return element.isF32() || element.isF64() || element.isInteger(32);
 }
 
+/// True for accumulators of tensor cores with an even number of blocks of 8
+/// columns side by side in a thread.
+static bool isMmaPairs(gpu::ThreadLayoutAttr layout) {
+  auto is = [](gpu::ThreadLayoutAttr::Mode m, int64_t size, int64_t dim,
+               int64_t stride) {
+    return m.size == size && m.dim == dim && m.stride == stride;
+  };
+  auto registers = gpu::ThreadLayoutAttr::modes(layout.getRegisters());
+  auto lanes = gpu::ThreadLayoutAttr::modes(layout.getLanes());
+  return registers.size() >= 3 && is(registers[0], 2, 1, 1) &&
+         is(registers[1], 2, 0, 8) && registers[2].dim == 1 &&
+         registers[2].stride == 8 && registers[2].size % 2 == 0 &&
+         is(lanes[0], 4, 1, 2);
+}
+
 LogicalResult Printer::accumulate(Operation *op) {
   auto add = cast<AccumulateOp>(op);
   Value t = add.getTile();
@@ -269,6 +284,26 @@ LogicalResult Printer::accumulate(Operation *op) {
   std::string condition =
       ifText(both(onlyOnce(layout), inside(a, layout, "r")));
   int64_t n = layout.getNumRegisters();
+  // Pairs of accumulators of tensor cores: lanes side by side make fours.
+  int64_t last = tile.getRank() - 1;
+  if (atomic && last == 1 && a.vector == 2 && isMmaPairs(layout) &&
+      kernel.getAlignment(add.getBuffer()) % 16 == 0 &&
+      isMultipleOf(add.getIndices().back(), 4, kernel) &&
+      (a.left[last].empty() ||
+       isMultipleOf(add.getLimits()[last], 4, kernel))) {
+    openUnrolled(n / 4, 1, "i");
+    line("const int r = i / 2 * 8 + i % 2 * 2;");
+    auto is = [&](R r) {
+      std::string text = both(onlyOnce(layout), inside(a, layout, r));
+      return text.empty() ? "true" : text;
+    };
+    line("fa::atomic_add_pairs({}, {}, {}, {}, {}, {}, {});", place,
+         bare(entry(t, "r")).str(), bare(entry(t, "(r + 1)")).str(),
+         bare(entry(t, "(r + 4)")).str(), bare(entry(t, "(r + 5)")).str(),
+         is("r"), is("(r + 4)"));
+    close();
+    return success();
+  }
   if (atomic) {
     std::string values = bare(entry(t, "r")).str();
     for (int64_t i = 1; i < a.vector; ++i)

@@ -108,7 +108,7 @@ static int noteNumber(StringRef note) {
 
 std::string serialized(const Kernel &k) {
   for (const std::string &note : k.resources.notes)
-    if (int n = noteNumber(note); (n >= 7510 && n <= 7516) || n == 7520)
+    if (int n = noteNumber(note); (n >= 7503 && n <= 7517) || n == 7520)
       return formatv("kernel '{0}': {1}", k.name, note);
   return "";
 }

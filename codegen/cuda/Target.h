@@ -53,8 +53,9 @@ int occupancy(const Kernel &kernel, const Limits &limits);
 /// Empty, or why no GPU of the target can hold a CTA of `kernel`.
 std::string checkFits(const Kernel &kernel, const Target &target);
 
-/// Empty, or the assembler's note that products of four warps wait for each
-/// other in a compiled kernel: they then cost more than those of one.
+/// Empty, or the assembler's note that in a compiled kernel products of four
+/// warps wait for each other, or that registers do not move between warps: it
+/// then costs more than one without these.
 std::string serialized(const Kernel &kernel);
 
 /// What in a compiled kernel costs speed and should not be there: more than 64

@@ -461,6 +461,25 @@ FA_DEVICE void atomic_add_v4(float *p, float a, float b, float c, float d) {
 #endif
 }
 
+/// Adds a and b at p, c and d at p + 8, where `first` and `second` say so. All
+/// lanes take part: the one whose number differs in the lowest bit has the two
+/// entries beside, and four together are aligned to 16 bytes, both in or out.
+FA_DEVICE void atomic_add_pairs(float *p, float a, float b, float c, float d,
+                                bool first, bool second) {
+#if __CUDA_ARCH__ >= 900
+  bool odd = lane_id() & 1;
+  float x = shuffle_xor(odd ? a : c, 1), y = shuffle_xor(odd ? b : d, 1);
+  if (odd ? second : first)
+    atomic_add_v4(odd ? p + 6 : p, odd ? x : a, odd ? y : b, odd ? c : x,
+                  odd ? d : y);
+#else
+  if (first)
+    atomic_add_v2(p, a, b);
+  if (second)
+    atomic_add_v2(p + 8, c, d);
+#endif
+}
+
 /// Counts one up and returns what was there.
 FA_DEVICE int atomic_inc(int *p) { return atomicAdd(p, 1); }
 /// Raises a counter by one for the CTA.

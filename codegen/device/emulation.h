@@ -392,6 +392,14 @@ inline void atomic_add_v4(float *p, float a, float b, float c, float d) {
   auto *place = static_cast<float *>(machine->global(p, 16, Access::add));
   place[0] += a, place[1] += b, place[2] += c, place[3] += d;
 }
+inline void atomic_add_pairs(float *p, float a, float b, float c, float d,
+                             bool first, bool second) {
+  bool odd = lane_id() & 1;
+  float x = shuffle_xor(odd ? a : c, 1), y = shuffle_xor(odd ? b : d, 1);
+  if (odd ? second : first)
+    atomic_add_v4(odd ? p + 6 : p, odd ? x : a, odd ? y : b, odd ? c : x,
+                  odd ? d : y);
+}
 inline int atomic_inc(int *p) {
   int *place = static_cast<int *>(machine->global(p, 4, Access::count));
   return (*place)++;

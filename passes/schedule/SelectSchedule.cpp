@@ -39,6 +39,8 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
   if (!dtype.isBF16() && !dtype.isF16())
     // Products are done entry by entry, from shared memory.
     m = n = headDim <= 64 ? 64 : headDim <= 256 && !dtype.isF64() ? 32 : 16;
+  else if (headDim > 128 && headDim <= 256 && forward && warpgroups)
+    m = 128, n = headDim <= 192 ? 96 : 64;
   else if (headDim > 128)
     m = n = headDim <= 256 ? 64 : 32;
   else if (forward)

@@ -896,6 +896,8 @@ TEST(Kernel, SumsInMemory) {
   add("plain", "f32", lines(64, 32, 4, 8), 1);
   add("plain", "f64", mma(64, 32, 8, 1), 1);
   add("atomic", "f32", mma(64, 32, 4, 1), 3);
+  add("atomic", "f32", mma(64, 32, 2, 2), 2);
+  add("atomic", "f32", mma(64, 32, 1, 4), 2);
   add("atomic", "f32", lines(64, 32, 4, 4), 3);
   add("atomic", "f64", mma(64, 32, 8, 1), 2);
   runAll(runs);

@@ -175,6 +175,30 @@ TEST_F(Nvrtc, StackFramesAreReported) {
   EXPECT_NE(warnings(k)[0].find("stack frame of 256"), std::string::npos);
 }
 
+TEST_F(Nvrtc, SerializedProductsAreAnError) {
+  // A sum is read before the wait.
+  Kernel k = kernelOf(
+      "extern \"C\" __global__ void k(float *p, unsigned long long a) {\n"
+      "  float d[4] = {};\n"
+      "  for (int i = 0; i < 4; i++) {\n"
+      "    asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n"
+      "    asm volatile(\"wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
+      "\"\n"
+      "      \"{%0,%1,%2,%3}, %4, %4, 1, 1, 1, 0, 0;\" : \"+f\"(d[0]), "
+      "\"+f\"(d[1]),\n"
+      "      \"+f\"(d[2]), \"+f\"(d[3]) : \"l\"(a));\n"
+      "    asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");\n"
+      "    d[0] += p[i];\n"
+      "  }\n"
+      "  asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");\n"
+      "  for (int i = 0; i < 4; i++) p[4 * threadIdx.x + i] = d[i];\n"
+      "}\n");
+  std::string error = compiled(k, "sm_90a");
+  EXPECT_NE(error.find("leave out fa-gpu-warpgroup-products"),
+            std::string::npos)
+      << error;
+}
+
 TEST(Remembered, HoldsWhileNothingChanges) {
   auto info = nvrtc();
   if (!info) {

@@ -42,3 +42,14 @@ fa_gpu.kernel @moves(%x: memref<?x64xbf16, strided<[?, ?], offset: ?>>, %y: memr
   fa.store %w, %v[%c0] below(%n) : tensor<64xf32, #line>, memref<?xf32>
   fa_gpu.return
 }
+
+// Lanes side by side add four entries together where four are aligned.
+// CHECK: next kernel
+// CHECK: fa::atomic_add_pairs(x_p + (r / 2 % 2 * 8) * x.stride[0] + r % 2 + r / 4 * 8, 1.0f, 1.0f, 1.0f, 1.0f, r / 2 % 2 * 8 < rows, (r + 4) / 2 % 2 * 8 < rows);
+fa_gpu.kernel @sums(%x: memref<?x32xf32, strided<[?, 1], offset: ?>> loc("x"), %n: index) num_warps(4) min_blocks(1) alignments([16, 0]) {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %t = arith.constant dense<1.0> : tensor<64x32xf32, #acc>
+  fa.accumulate atomic %t, %x[%c0, %c0] below(%n, %c32) : tensor<64x32xf32, #acc>, memref<?x32xf32, strided<[?, 1], offset: ?>>
+  fa_gpu.return
+}

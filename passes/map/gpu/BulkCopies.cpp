@@ -78,7 +78,7 @@ public:
       else
         missed(filled.copies.front(), kName, why);
     });
-    // All rings of a loop share the stage and the parity of its round.
+    // All rings of a loop share the stage and the phase of its round.
     llvm::MapVector<Operation *, SmallVector<Filled *>> rings;
     for (Filled &filled : all)
       if (!filled.loop)
@@ -312,31 +312,56 @@ private:
     convert(filled, barriers);
   }
 
-  void fillRings(scf::ForOp loop, ArrayRef<Filled *> rings) {
-    // The parity of a round changes where its stage is the first again.
-    Location loc = loop.getLoc();
-    OpBuilder b(loop);
-    unsigned number = rings.front()->ring.getArgNumber();
-    int64_t stages = rings.front()->buffer().getType().getStages();
-    Value even = arith::ConstantIntOp::create(b, loc, 0, 1);
-    Value odd = arith::ConstantIntOp::create(b, loc, 1, 1);
-    Value last = arith::ConstantIndexOp::create(b, loc, stages - 1);
+  /// `loop` with one more value that it carries, from `init` to `next` of it.
+  static scf::ForOp carry(scf::ForOp loop, Value init,
+                          function_ref<Value(OpBuilder &, Value)> next) {
     IRRewriter rewriter(loop.getContext());
     rewriter.setInsertionPoint(loop);
-    loop = cast<scf::ForOp>(*loop.replaceWithAdditionalYields(
-        rewriter, even, /*replaceInitOperandUsesInLoop=*/false,
-        [&](OpBuilder &y, Location, ArrayRef<BlockArgument> args) {
-          Value stage = args[0].getOwner()->getArgument(number);
-          Value over = arith::CmpIOp::create(y, loc, arith::CmpIPredicate::eq,
-                                             stage, last);
-          Value other = arith::XOrIOp::create(y, loc, args[0], odd);
-          return SmallVector<Value>{
-              arith::SelectOp::create(y, loc, over, other, args[0])};
+    return cast<scf::ForOp>(*loop.replaceWithAdditionalYields(
+        rewriter, init, /*replaceInitOperandUsesInLoop=*/false,
+        [&](OpBuilder &b, Location, ArrayRef<BlockArgument> args) {
+          return SmallVector<Value>{next(b, args[0])};
         }));
-    Value parity = loop.getRegionIterArgs().back();
+  }
+
+  void fillRings(scf::ForOp loop, ArrayRef<Filled *> rings) {
+    Location loc = loop.getLoc();
+    // Loops around this one carry the phases on. Where there is something else
+    // around it, the barriers are made anew instead.
+    SmallVector<scf::ForOp> around;
+    Block *top = loop->getBlock();
+    for (Operation *op = loop->getParentOp(); isa<scf::ForOp>(op);
+         op = op->getParentOp()) {
+      around.push_back(cast<scf::ForOp>(op));
+      top = op->getBlock();
+    }
+    if (!isa<KernelOp>(top->getParentOp())) {
+      around.clear();
+      top = loop->getBlock();
+    }
+    OpBuilder b = OpBuilder::atBlockBegin(top);
+    Value phases = arith::ConstantIntOp::create(b, loc, 0, 32);
+    for (scf::ForOp &outer : llvm::reverse(around)) {
+      outer = carry(outer, phases, [](OpBuilder &, Value v) { return v; });
+      phases = outer.getRegionIterArgs().back();
+    }
+    unsigned number = rings.front()->ring.getArgNumber();
+    loop = carry(loop, phases, [&](OpBuilder &in, Value v) {
+      auto body = cast<BlockArgument>(v).getOwner();
+      return nextPhase(in, loc, v, body->getArgument(number));
+    });
+    Value result = loop.getResults().back();
+    for (scf::ForOp outer : around) {
+      Operation *yield = outer.getBody()->getTerminator();
+      yield->setOperand(yield->getNumOperands() - 1, result);
+      result = outer.getResults().back();
+    }
     Value ring = loop.getBody()->getArgument(number);
+    b.setInsertionPointToStart(loop.getBody());
+    Value parity = phaseOf(b, loc, loop.getRegionIterArgs().back(), ring);
+    int64_t stages = rings.front()->buffer().getType().getStages();
     for (Filled *filled : rings) {
-      Value barriers = barriersIn(loop->getBlock(), stages, loc);
+      Value barriers = barriersIn(top, stages, loc);
       waitInFront(*filled, loop.getBody(), parity, barriers, ring);
       convert(*filled, barriers);
     }

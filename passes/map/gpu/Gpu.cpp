@@ -125,6 +125,19 @@ void gpu::swizzle(Value buffer) {
       swizzle(user->getResult(0));
 }
 
+Value gpu::phaseOf(OpBuilder &b, Location loc, Value phases, Value index) {
+  Value bit = arith::IndexCastOp::create(b, loc, b.getI32Type(), index);
+  Value down = arith::ShRUIOp::create(b, loc, phases, bit);
+  return arith::TruncIOp::create(b, loc, b.getI1Type(), down);
+}
+
+Value gpu::nextPhase(OpBuilder &b, Location loc, Value phases, Value index) {
+  Value bit = arith::IndexCastOp::create(b, loc, b.getI32Type(), index);
+  Value one = arith::ConstantIntOp::create(b, loc, 1, 32);
+  Value mask = arith::ShLIOp::create(b, loc, one, bit);
+  return arith::XOrIOp::create(b, loc, phases, mask);
+}
+
 Value gpu::stripViews(Value v, bool &flipped) {
   while (true) {
     if (auto flip = v.getDefiningOp<FlipOp>()) {

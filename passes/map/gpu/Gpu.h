@@ -33,6 +33,13 @@ SharedType swizzled(SharedType type);
 /// Gives `buffer` and all views of it types with a swizzle.
 void swizzle(mlir::Value buffer);
 
+/// `phases` is an i32 with a bit a barrier of a ring: the parity of a phase.
+/// That of barrier `index`, an i1; `phases` as they are when its phase is over.
+mlir::Value phaseOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value phases,
+                    mlir::Value index);
+mlir::Value nextPhase(mlir::OpBuilder &b, mlir::Location loc,
+                      mlir::Value phases, mlir::Value index);
+
 /// The buffer that `v` is a view of; `flipped` is toggled for each fa_gpu.flip.
 mlir::Value stripViews(mlir::Value v, bool &flipped);
 inline mlir::Value stripViews(mlir::Value v) {

@@ -49,6 +49,9 @@ public:
       return "few warps compute, and more CTAs beside them hide copies too";
     if (warps + kGroup > 32)
       return "a CTA can't have more warps";
+    for (CopyBoxOp copy : copies)
+      if (AllocOp alloc = allocOf(copy.getBuffer()))
+        alloc->moveBefore(&body(), body().begin());
     collectShared();
     for (CopyBoxOp copy : copies)
       if (StringRef why = inspect(copy); !why.empty())
@@ -79,9 +82,14 @@ public:
         ArriveOp::create(b, last->getLoc(), ring.free, wait.getIndex());
       }
     }
+    // A wait for parity 1 ends at once: at first all stages are free.
     OpBuilder producer(roles.getRoles()[1].front().getTerminator());
     IRMapping map;
-    issue(body(), producer, map);
+    Phases phases;
+    for (auto &[full, ring] : rings)
+      phases[full] =
+          arith::ConstantIntOp::create(producer, full.getLoc(), -1, 32);
+    issue(body(), producer, map, phases);
     // The rest is for those who compute.
     for (CopyBoxOp copy : copies)
       copy.erase();
@@ -102,8 +110,9 @@ private:
     Value free;
     /// The waits for a stage, and the last op that needs it.
     SmallVector<std::pair<WaitPhaseOp, Operation *>> rounds;
-    llvm::SmallDenseSet<int64_t> filled; ///< before any loop
   };
+  /// By ring: the phases that the next fills wait for, a bit a stage.
+  using Phases = llvm::MapVector<Value, Value>;
 
   Block &body() { return kernel.getBody().front(); }
 
@@ -182,8 +191,7 @@ private:
   /// Why `copy` can't be issued by others; empty if it can.
   StringRef inspect(CopyBoxOp copy) {
     Value full = copy.getSignals();
-    if (!full.getDefiningOp() || full.getDefiningOp()->getBlock() != &body() ||
-        allocOf(copy.getBuffer())->getBlock() != &body())
+    if (!full.getDefiningOp() || full.getDefiningOp()->getBlock() != &body())
       return "barriers are made anew in a loop";
     constexpr StringRef why = "where a box lies is not known to other warps";
     if (!needFrame(copy->getParentOp()))
@@ -198,24 +206,8 @@ private:
       return copy->getParentOfType<scf::ForOp>()
                  ? "a buffer of one stage is filled in a loop"
                  : "";
-    Ring &ring = rings[full];
-    auto loop = copy->getParentOfType<scf::ForOp>();
-    if (!loop) {
-      auto stage = getConstantIntValue(copy.getIndex());
-      return stage && ring.filled.insert(*stage).second
-                 ? ""
-                 : "a stage is filled twice before the loop";
-    }
-    // The round's own stage and parity, of which the others follow.
-    for (WaitPhaseOp wait : loop.getOps<WaitPhaseOp>())
-      if (wait.getBarriers() == full)
-        roundOf[copy] = wait;
-    WaitPhaseOp wait = roundOf.lookup(copy);
-    int64_t stages = copy.getSignals().getType().getCount();
-    if (!wait || !(ringIndex(copy.getIndex(), stages) ==
-                   RingIndex{wait.getIndex(), stages - 1}))
-      return "a round fills another stage than the one before its own";
-    return need(wait.getIndex()) && need(wait.getParity()) ? "" : why;
+    (void)rings[full];
+    return "";
   }
 
   /// The op of its block after which `op` reads no more: of a product that is
@@ -266,39 +258,79 @@ private:
     return "";
   }
 
+  /// The rings that copies in `op` fill.
+  SmallVector<Value> ringsIn(Operation *op) {
+    SmallVector<Value> found;
+    op->walk([&](CopyBoxOp copy) {
+      if (Value full = copy.getSignals();
+          rings.contains(full) && !llvm::is_contained(found, full))
+        found.push_back(full);
+    });
+    return found;
+  }
+
   /// Builds what issues the copies of `block`.
-  void issue(Block &block, OpBuilder &b, IRMapping &map) {
+  void issue(Block &block, OpBuilder &b, IRMapping &map, Phases &phases) {
     for (Operation &op : block.without_terminator()) {
       if (shared.contains(&op))
         continue;
-      if (auto copy = dyn_cast<CopyBoxOp>(op)) {
-        waitForStage(copy, b, map);
-        if (auto stage = copy.getBuffer().getDefiningOp<StageOp>();
-            stage && !map.contains(stage.getResult()))
-          b.clone(*stage, map);
+      if (auto copy = dyn_cast<CopyBoxOp>(op))
+        issueCopy(copy, b, map, phases);
+      else if (auto loop = dyn_cast<scf::ForOp>(op);
+               loop && frame.contains(&op))
+        issueLoop(loop, b, map, phases);
+      else if (auto branch = dyn_cast<scf::IfOp>(op);
+               branch && frame.contains(&op))
+        issueIf(branch, b, map, phases);
+      else if (llvm::any_of(op.getResults(),
+                            [&](Value v) { return needed.contains(v); }))
         b.clone(op, map);
-      } else if (auto loop = dyn_cast<scf::ForOp>(op);
-                 loop && frame.contains(&op)) {
-        issueLoop(loop, b, map);
-      } else if (auto branch = dyn_cast<scf::IfOp>(op);
-                 branch && frame.contains(&op)) {
-        bool both = !branch.getElseRegion().empty();
-        auto copy = scf::IfOp::create(
-            b, op.getLoc(), map.lookupOrDefault(branch.getCondition()), both);
-        OpBuilder then = copy.getThenBodyBuilder();
-        issue(*branch.thenBlock(), then, map);
-        if (both) {
-          OpBuilder other = copy.getElseBodyBuilder();
-          issue(*branch.elseBlock(), other, map);
-        }
-      } else if (llvm::any_of(op.getResults(),
-                              [&](Value v) { return needed.contains(v); })) {
-        b.clone(op, map);
-      }
     }
   }
 
-  void issueLoop(scf::ForOp loop, OpBuilder &b, IRMapping &map) {
+  /// Waits until the stage is free, if it is one of several.
+  void issueCopy(CopyBoxOp copy, OpBuilder &b, IRMapping &map, Phases &phases) {
+    if (auto it = phases.find(copy.getSignals()); it != phases.end()) {
+      Location loc = copy.getLoc();
+      Value stage = map.lookupOrDefault(copy.getIndex());
+      Value parity = phaseOf(b, loc, it->second, stage);
+      WaitPhaseOp::create(b, loc, parity, rings[it->first].free, stage);
+      it->second = nextPhase(b, loc, it->second, stage);
+    }
+    if (auto stage = copy.getBuffer().getDefiningOp<StageOp>();
+        stage && !map.contains(stage.getResult()))
+      b.clone(*stage, map);
+    b.clone(*copy, map);
+  }
+
+  void issueIf(scf::IfOp branch, OpBuilder &b, IRMapping &map, Phases &phases) {
+    SmallVector<Value> inside = ringsIn(branch);
+    SmallVector<Type> types(inside.size(), b.getI32Type());
+    auto made = scf::IfOp::create(b, branch.getLoc(), types,
+                                  map.lookupOrDefault(branch.getCondition()),
+                                  /*withElseRegion=*/true);
+    for (auto [from, to] :
+         llvm::zip_equal(branch->getRegions(), made->getRegions())) {
+      if (to.empty())
+        to.emplaceBlock();
+      OpBuilder inner = OpBuilder::atBlockEnd(&to.front());
+      if (!to.front().empty())
+        to.front().back().erase(); // a terminator without values
+      inner.setInsertionPointToEnd(&to.front());
+      Phases own = phases;
+      if (!from.empty())
+        issue(from.front(), inner, map, own);
+      SmallVector<Value> yields;
+      for (Value full : inside)
+        yields.push_back(own[full]);
+      scf::YieldOp::create(inner, branch.getLoc(), yields);
+    }
+    for (auto [full, result] : llvm::zip_equal(inside, made.getResults()))
+      phases[full] = result;
+  }
+
+  void issueLoop(scf::ForOp loop, OpBuilder &b, IRMapping &map,
+                 Phases &phases) {
     SmallVector<unsigned> carried;
     SmallVector<Value> inits;
     for (auto [n, arg] : llvm::enumerate(loop.getRegionIterArgs()))
@@ -306,6 +338,9 @@ private:
         carried.push_back(n);
         inits.push_back(map.lookupOrDefault(loop.getInitArgs()[n]));
       }
+    SmallVector<Value> inside = ringsIn(loop);
+    for (Value full : inside)
+      inits.push_back(phases[full]);
     auto made = scf::ForOp::create(b, loop.getLoc(),
                                    map.lookupOrDefault(loop.getLowerBound()),
                                    map.lookupOrDefault(loop.getUpperBound()),
@@ -316,41 +351,27 @@ private:
       map.map(loop.getRegionIterArg(n), made.getRegionIterArg(i));
       map.map(loop.getResult(n), made.getResult(i));
     }
-    Block *inside = made.getBody();
-    if (inside->mightHaveTerminator() && !inside->empty() &&
-        inside->back().hasTrait<OpTrait::IsTerminator>())
-      inside->back().erase();
-    OpBuilder inner = OpBuilder::atBlockEnd(inside);
-    issue(*loop.getBody(), inner, map);
+    Phases own = phases;
+    for (auto [i, full] : llvm::enumerate(inside))
+      own[full] = made.getRegionIterArg(carried.size() + i);
+    Block *body = made.getBody();
+    if (!body->empty()) // a loop that carries nothing has its terminator
+      body->back().erase();
+    OpBuilder inner = OpBuilder::atBlockEnd(body);
+    issue(*loop.getBody(), inner, map, own);
     SmallVector<Value> yields;
     for (unsigned n : carried)
       yields.push_back(map.lookupOrDefault(loop.getYieldedValues()[n]));
+    for (Value full : inside)
+      yields.push_back(own[full]);
     scf::YieldOp::create(inner, loop.getLoc(), yields);
-  }
-
-  /// Waits until the stage that `copy` fills is free. In round r of parity p it
-  /// is the one before r, which is filled the next time; where r is the first,
-  /// it is the last one, filled in this turn of the ring.
-  void waitForStage(CopyBoxOp copy, OpBuilder &b, IRMapping &map) {
-    WaitPhaseOp round = roundOf.lookup(copy);
-    if (!round)
-      return;
-    Location loc = copy.getLoc();
-    Value parity = map.lookupOrDefault(round.getParity());
-    Value zero = arith::ConstantIndexOp::create(b, loc, 0);
-    Value first =
-        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
-                              map.lookupOrDefault(round.getIndex()), zero);
-    // Not the parity of the fill to come but that of the one before.
-    Value before = arith::XOrIOp::create(b, loc, parity, first);
-    WaitPhaseOp::create(b, loc, before, rings[copy.getSignals()].free,
-                        map.lookupOrDefault(copy.getIndex()));
+    for (auto [i, full] : llvm::enumerate(inside))
+      phases[full] = made.getResult(carried.size() + i);
   }
 
   KernelOp kernel;
   SmallVector<CopyBoxOp> copies;
   llvm::MapVector<Value, Ring> rings; ///< by the barriers that say full
-  llvm::DenseMap<CopyBoxOp, WaitPhaseOp> roundOf;
   llvm::DenseSet<Operation *> shared; ///< stand before the roles
   llvm::DenseSet<Operation *> frame;  ///< loops and branches around copies
   llvm::DenseSet<Value> needed;

@@ -91,6 +91,7 @@ void every(fa::Buffer<float, 2> f, double *d, int *i, long long *l,
   fa::atomic_add(f.data, acc[0]), fa::atomic_add(d, wide[0] + wide[1]);
   fa::atomic_add(i, 1), fa::atomic_add_v2(f.data, acc[0], acc[1]);
   fa::atomic_add_v4(f.data, acc[0], acc[1], acc[2], acc[3]);
+  fa::atomic_add_pairs(f.data, acc[0], acc[1], acc[2], acc[3], true, i[0] > 0);
   while (fa::load_acquire(i) != fa::block_id())
     fa::nanosleep_hint();
   fa::store_release(i, 1), fa::thread_fence();
