@@ -194,6 +194,11 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
            "parts of the keys that the forward passes over in parallel">,
     Option<"seqlenQHint", "seqlen-q-hint", "int64_t", "0",
            "query rows expected in a sequence, for tiles of few rows on a GPU (0: unknown)">,
+    Option<"packHeads", "pack-heads", "bool", "false",
+           "tiles of the query heads of a KV head in the forward; on a GPU also "
+           "where the hint is less than these">,
+    Option<"groupSplits", "group-splits", "int64_t", "1",
+           "parts of the query heads of a KV head that the backward passes over in parallel">,
     Option<"numWarps", "num-warps", "int64_t", "0",
            "GPU: warps per CTA, a power of 2 (0: by the registers needed)">,
     Option<"stages", "stages", "int64_t", "0",
@@ -201,6 +206,8 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
     Option<"deterministic", "deterministic", "bool", "false",
            "promise bitwise equal results in every run">,
     Option<"gpu", "gpu", "bool", "false", "defaults for a GPU">,
+    Option<"aligned", "aligned", "bool", "false",
+           "arrays will be aligned: copies on a GPU skip the registers">,
     Option<"warpgroups", "warpgroups", "bool", "false",
            "defaults for a GPU with products of four warps">,
     Option<"part", "part", "std::string", "",
@@ -342,6 +349,72 @@ def PlaceDQAccumulationPass : Pass<"fa-place-dq-accumulation", "::mlir::ModuleOp
   }];
 }
 
+def SplitGroupPass : Pass<"fa-split-group", "::mlir::ModuleOp"> {
+  let summary = "Pass over parts of the query heads of a KV head in parallel and add them (optional)";
+  let description = [{
+    Reads `group_splits` of the schedule; 1 changes nothing. For few KV heads,
+    where items over batch, KV heads and key blocks do not fill a GPU.
+
+    Before:
+    ```mlir
+    fa.nest "dk_dv" parallel(%b, %hk, %j) {
+      %r:2 = scf.for %g = 0 to 8 iter_args(%dv = 0, %dk = 0) { ... }
+      store %r#0 to dV, %r#1 * c to dK
+    }
+    ```
+    After, for `group_splits = 4`:
+    ```mlir
+    fa.nest "parts" parallel(%b, %hk, %s = 4, %j) {
+      %r:2 = scf.for %g = %s * 2 to %s * 2 + 2 iter_args(%dv = 0, %dk = 0) { ... }
+      store %r#0 to DV[%s, ..], %r#1 to DK[%s, ..]
+    }
+    fa.nest "dk_dv" parallel(%b, %hk, %j) {
+      store DV[0, ..] + ... + DV[3, ..] to dV, (DK[0, ..] + ... + DK[3, ..]) * c to dK
+    }
+    ```
+    Proved on the loop: its bounds are constants; it carries nothing but tiles
+    that start from 0 and to which an iteration adds what does not depend on
+    them. Numerics: sums are associated by parts; the parts are added in order,
+    so that the result is as deterministic as before.
+  }];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+def PackHeadsPass : Pass<"fa-pack-heads", "::mlir::ModuleOp"> {
+  let summary = "Make the rows of a tile the query heads of a KV head (optional)";
+  let description = [{
+    Reads `pack_heads` of the schedule. For few query rows: items that each read
+    the same keys for another query head become one, whose tiles have a row for
+    each of these heads and are of one query row.
+
+    Before:
+    ```mlir
+    fa.nest "output" parallel(%b, %h, %i = %Sq step 16) {
+      %q = fa.load %Q[%b, %h, %i, %c0] below(%Sq, %D) -> tensor<16x128xbf16>
+      %hk = arith.divui %h, 8
+      ... load %K[%b, %hk, ..], fa.iota %i : tensor<16xindex>, memref.load %slopes[%h] ...
+    }
+    ```
+    After:
+    ```mlir
+    %QT = memref.transpose %Q (b, h, i, d) -> (b, i, h, d)
+    fa.nest "output" parallel(%b, %i = %Sq, %h = %H step 8) {
+      %q = fa.load %QT[%b, %i, %h, %c0] below(min(%h + 8, %H), %D) -> tensor<8x128xbf16>
+      %hk = arith.divui %h, 8
+      ... load %K[%b, %hk, ..], fa.broadcast %i : tensor<8xindex>,
+          fa.gather %slopes[fa.iota %h] : tensor<8xf32> ...
+    }
+    ```
+    Proved on the nest: its rows are computed one by one, each from its own
+    place and head; everything else depends on the head by its KV head alone;
+    it reads and writes no local buffer that holds rows. Of more query heads
+    than `block_m`, a tile takes the largest part that divides them.
+    Numerics: unchanged.
+  }];
+  let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
+}
+
 def ClassifyMaskPass : Pass<"fa-classify-mask", "::mlir::ModuleOp"> {
   let summary = "Skip the iterations whose mask tile is false everywhere";
   let description = [{
@@ -437,7 +510,7 @@ def SplitKeysPass : Pass<"fa-split-keys", "::mlir::ModuleOp"> {
     ```
     After, for `kv_splits = 8`:
     ```mlir
-    fa.nest "parts" parallel(%b, %h, %i, %s = 8) {
+    fa.nest "parts" parallel(%s = 8, %b, %h, %i) {
       %r:3 = scf.for %j = (part %s of %lo to %hi) ... iter_args(%acc, %m, %l) { ... }
       store %r#0 to ACC[%s, ..], %r#1 to M[%s, ..], %r#2 to L[%s, ..]
     }

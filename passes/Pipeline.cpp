@@ -25,6 +25,8 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"nest", "fa-fuse-online-softmax", false, ""},
       {"nest", "fa-fuse-backward-nests", false, ""},
       {"nest", "fa-place-dq-accumulation", false, ""},
+      {"nest", "fa-split-group", false, ""},
+      {"nest", "fa-pack-heads", false, ""},
       {"nest", "fa-classify-mask", false, ""},
       {"nest", "fa-bound-masked-loops", false, ""},
       {"nest", "fa-split-keys", false, ""},
@@ -70,18 +72,18 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
     return llvm::formatv("lse-grad={0} capture-grads={1}", o.lseGrad,
                          o.captureGrads);
   if (pass == "fa-select-schedule") {
-    std::string s =
-        llvm::formatv("block-m={0} block-n={1} dq-splits={2} kv-splits={3} "
-                      "seqlen-q-hint={4} num-warps={5} stages={6} "
-                      "deterministic={7}",
-                      o.blockM, o.blockN, o.dqSplits, o.kvSplits, o.seqlenQHint,
-                      o.numWarps, o.stages, o.deterministic);
+    std::string s = llvm::formatv(
+        "block-m={0} block-n={1} dq-splits={2} kv-splits={3} "
+        "seqlen-q-hint={4} pack-heads={5} group-splits={6} "
+        "num-warps={7} stages={8} deterministic={9}",
+        o.blockM, o.blockN, o.dqSplits, o.kvSplits, o.seqlenQHint, o.packHeads,
+        o.groupSplits, o.numWarps, o.stages, o.deterministic);
     if (!o.pPolicy.empty())
       s += " p-policy=" + o.pPolicy;
     if (!o.dqPolicy.empty())
       s += " dq-policy=" + o.dqPolicy;
     if (o.target != "cpu")
-      s += " gpu=true part=" + o.part;
+      s += llvm::formatv(" gpu=true aligned={0} part={1}", o.aligned, o.part);
     if (o.target == kWithWarpgroups)
       s += " warpgroups=true";
     return s;

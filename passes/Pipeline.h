@@ -51,6 +51,8 @@ struct PipelineOptions {
   int64_t dqSplits = 4;
   int64_t kvSplits = 1;    ///< parts of the keys, passed over in parallel
   int64_t seqlenQHint = 0; ///< GPU: query rows expected; 0: unknown
+  bool packHeads = false;  ///< rows of a tile are query heads of a KV head
+  int64_t groupSplits = 1; ///< parts of a KV head's query heads, for dK and dV
   bool deterministic = false;
   bool countTiles = false;
   // Which passes run.

@@ -410,6 +410,11 @@ static Status checkSchedule(const CompileOptions &o) {
         fmt::format("kv splits: expected 1 to 64, or 0 to leave the choice, "
                     "got {}",
                     o.kvSplits));
+  if (o.groupSplits < 0 || o.groupSplits > 64)
+    return invalid(
+        fmt::format("group splits: expected 1 to 64, or 0 to leave the choice, "
+                    "got {}",
+                    o.groupSplits));
   if (o.seqlenQHint < 0)
     return invalid(
         fmt::format("query rows: expected at least 1, or 0 if they are not "
@@ -433,6 +438,19 @@ void chooseForSizes(CompileOptions &o, const Operands &x) {
   int64_t rows = packed ? x.maxSeqlenQ : x.q.shape[2];
   if (!o.seqlenQHint)
     o.seqlenQHint = rows;
+  int64_t batch = packed ? x.cuSeqlensQ.shape[0] - 1 : x.q.shape[0],
+          keys = packed ? x.maxSeqlenK : x.k.shape[2],
+          kvHeads = std::max<int64_t>(x.k.shape[1], 1),
+          group = std::max<int64_t>(x.q.shape[1] / kvHeads, 1);
+  if (!o.groupSplits) {
+    o.groupSplits = 1;
+    // A part changes how sums round, as below. Parts are of whole heads.
+    int64_t blocks = batch * kvHeads * divideCeil(keys, 128);
+    if (o.instance.gradients && !o.deterministic && blocks > 0)
+      while (o.groupSplits * 2 <= group && group % (o.groupSplits * 2) == 0 &&
+             o.groupSplits * blocks < 1024)
+        o.groupSplits *= 2;
+  }
   if (o.kvSplits)
     return;
   o.kvSplits = 1;
@@ -445,13 +463,14 @@ void chooseForSizes(CompileOptions &o, const Operands &x) {
                    : rows <= 16 ? 16
                                 : 32,
           blockN = o.blockN ? o.blockN : 64;
-  int64_t batch = packed ? x.cuSeqlensQ.shape[0] - 1 : x.q.shape[0],
-          keys = packed ? x.maxSeqlenK : x.k.shape[2];
-  int64_t items = batch * x.q.shape[1] * divideCeil(rows, blockM);
-  // Two items for each of the processors of a large GPU, and at least four
-  // blocks of keys for each part.
-  int64_t parts = std::min(divideCeil(264, std::max<int64_t>(items, 1)),
-                           divideCeil(divideCeil(keys, blockN), 4));
+  // As fa-select-schedule does, which packs heads where rows are fewer.
+  int64_t items = rows < group
+                      ? batch * kvHeads * rows * divideCeil(group, 64)
+                      : batch * x.q.shape[1] * divideCeil(rows, blockM);
+  // Four small items for each of the processors of a large GPU, and at least
+  // 128 keys for each part.
+  int64_t parts = std::min<int64_t>(528 / std::max<int64_t>(items, 1),
+                                    divideCeil(keys, 2 * blockN));
   o.kvSplits = llvm::bit_floor(uint64_t(std::clamp<int64_t>(parts, 1, 64)));
 }
 
@@ -499,7 +518,12 @@ compile(VariantSource &source, const CompileOptions &options) {
   p.kvSplits = std::max<int64_t>(options.kvSplits, 1);
   // The schedule tells no more apart than these.
   int64_t rows = options.seqlenQHint;
-  p.seqlenQHint = !back->gpu || rows > 32 || !rows ? 0 : rows <= 16 ? 16 : 32;
+  p.seqlenQHint = !back->gpu || rows > 32 || !rows ? 0
+                  : rows < instance.group          ? 1
+                  : rows <= 16                     ? 16
+                                                   : 32;
+  p.packHeads = options.packHeads;
+  p.groupSplits = std::max<int64_t>(options.groupSplits, 1);
   p.deterministic = options.deterministic;
   p.countTiles = options.countTiles;
   p.skip = options.skipPasses;
@@ -538,6 +562,8 @@ compile(VariantSource &source, const CompileOptions &options) {
           .add("dq_splits", std::to_string(p.dqSplits))
           .add("kv_splits", std::to_string(p.kvSplits))
           .add("seqlen_q_hint", std::to_string(p.seqlenQHint))
+          .add("pack_heads", std::to_string(p.packHeads))
+          .add("group_splits", std::to_string(p.groupSplits))
           .add("deterministic", std::to_string(p.deterministic))
           .add("count_tiles", std::to_string(p.countTiles))
           .add("skip", fmt::format("{}", fmt::join(p.skip, ",")))

@@ -70,6 +70,12 @@ struct CompileOptions {
   int64_t kvSplits = 0;
   /// GPU: query rows that a sequence will have; 0: unknown.
   int64_t seqlenQHint = 0;
+  /// Tiles of the query heads of a KV head in the forward; on a GPU also chosen
+  /// where the hint is less than these.
+  bool packHeads = false;
+  /// Parts of the query heads of a KV head that the backward passes over in
+  /// parallel; 0: 1, unless chooseForSizes() says otherwise.
+  int64_t groupSplits = 0;
   bool deterministic = false;
   /// Parts of the pipeline, for tests and measurements.
   std::vector<std::string> skipPasses;
@@ -78,9 +84,9 @@ struct CompileOptions {
   std::vector<std::pair<std::string, std::string>> insertAfter;
 };
 
-/// Chooses what is left open and depends on the sizes of runs: the hint, and
-/// parts of the keys where few query rows leave a GPU idle. Sizes of other runs
-/// may differ; they only run slower.
+/// Chooses what is left open and depends on the sizes of runs: the hint, parts
+/// of the keys where few query rows leave a GPU idle, and of query heads where
+/// few KV heads do. Sizes of other runs may differ; they only run slower.
 void chooseForSizes(CompileOptions &options, const Operands &x);
 
 /// Compiles an instance or a part of it, or takes it from the cache.

@@ -192,6 +192,11 @@ LogicalResult PlanMaker::launch(gpu::LaunchOp op) {
     if (!type)
       return fail(op, "expected numbers and arrays of numbers");
     p.type = *type;
+    if (auto transpose = v.getDefiningOp<memref::TransposeOp>()) {
+      for (unsigned d = 0; d < transpose.getPermutation().getNumResults(); ++d)
+        p.order.push_back(transpose.getPermutation().getDimPosition(d));
+      v = transpose.getIn();
+    }
     if (int argument = argumentOf(v); argument >= 0) {
       p.kind = Parameter::argument;
       p.index = argument;
@@ -240,6 +245,8 @@ LogicalResult PlanMaker::visit(Operation *op) {
     return success();
   }
   if (isa<TickOp, memref::DeallocOp>(op))
+    return success();
+  if (isa<memref::TransposeOp>(op)) // launches take arrays in another order
     return success();
   if (op->getNumResults() != 1 || !op->getResult(0).getType().isIntOrIndex())
     return fail(op, "expected an op that a plan has");

@@ -186,10 +186,14 @@ private:
     read(l.grid);
     require(l.parameters.size() <= 256, "the number of parameters");
     for (const Parameter &p : l.parameters) {
+      int rank = -1;
       if (p.kind == Parameter::argument) {
-        pick(plan.arguments, p.index, "an argument");
+        if (auto *a = pick(plan.arguments, p.index, "an argument"))
+          rank = a->rank;
       } else if (p.kind == Parameter::workspace) {
         exists(p.index);
+        if (error.empty())
+          rank = plan.workspaces[p.index].dims.size();
       } else if (p.kind == Parameter::map) {
         if (auto *m = pick(plan.maps, p.index, "a map"))
           map(*m);
@@ -197,6 +201,11 @@ private:
         read(p.index);
         require(isInteger(p.type), "the type of a value");
       }
+      std::vector<int> sorted = p.order;
+      llvm::sort(sorted);
+      for (size_t d = 0; d < sorted.size(); ++d)
+        require(int(sorted.size()) == rank && sorted[d] == int(d),
+                "the order of an array's dims");
     }
   }
 
@@ -357,14 +366,17 @@ static bool fromJSON(const json::Value &value, BoxMap &m, json::Path path) {
 }
 
 static json::Value toJSON(const Parameter &p) {
-  return json::Object{
-      {"kind", kKinds[p.kind]}, {"index", p.index}, {"type", toJSON(p.type)}};
+  return json::Object{{"kind", kKinds[p.kind]},
+                      {"index", p.index},
+                      {"type", toJSON(p.type)},
+                      {"order", json::Array(p.order)}};
 }
 static bool fromJSON(const json::Value &value, Parameter &p, json::Path path) {
   json::ObjectMapper o(value, path);
   const json::Value *kind = o ? value.getAsObject()->get("kind") : nullptr;
   return kind && readName(*kind, p.kind, path.field("kind"), kKinds) &&
-         o.map("index", p.index) && o.map("type", p.type);
+         o.map("index", p.index) && o.map("type", p.type) &&
+         o.map("order", p.order);
 }
 
 static json::Value toJSON(const Launch &l) {

@@ -89,6 +89,8 @@ struct Parameter {
   } kind = argument;
   int index = 0;
   Scalar type = Scalar::index;
+  /// Of an array: which of its dims each dim is; empty: as they are.
+  std::vector<int> order;
 };
 
 /// A launch of kernel `kernel` with as many CTAs as register `grid` says; not

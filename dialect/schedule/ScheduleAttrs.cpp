@@ -22,11 +22,11 @@ FailureOr<E> parseCase(AsmParser &p, std::optional<E> (*symbolize)(StringRef),
 } // namespace
 
 Attribute ScheduleAttr::parse(AsmParser &p, Type) {
-  int64_t blockM = 0, blockN = 0, dqSplits = 4, kvSplits = 1, numWarps = 0,
-          stages = 2;
+  int64_t blockM = 0, blockN = 0, dqSplits = 4, kvSplits = 1, groupSplits = 1,
+          numWarps = 0, stages = 2;
   PPolicy pPolicy = PPolicy::recompute;
   DQPolicy dqPolicy = DQPolicy::ordered;
-  bool deterministic = false;
+  bool deterministic = false, packHeads = false;
   std::string origin = "text";
   SMLoc start = p.getCurrentLocation();
   bool sawM = false, sawN = false;
@@ -37,6 +37,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
       return failure();
     if (key == "deterministic")
       return deterministic = true, success();
+    if (key == "pack_heads")
+      return packHeads = true, success();
     if (p.parseEqual())
       return failure();
     if (key == "block_m")
@@ -47,6 +49,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
       return p.parseInteger(dqSplits);
     if (key == "kv_splits")
       return p.parseInteger(kvSplits);
+    if (key == "group_splits")
+      return p.parseInteger(groupSplits);
     if (key == "num_warps")
       return p.parseInteger(numWarps);
     if (key == "stages")
@@ -69,7 +73,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
       return dqPolicy = *e, success();
     }
     return p.emitError(loc, "expected one of [block_m, block_n, p, dq, "
-                            "dq_splits, kv_splits, num_warps, stages, "
+                            "dq_splits, kv_splits, pack_heads, group_splits, "
+                            "num_warps, stages, "
                             "deterministic, origin], got '")
            << key << "'";
   };
@@ -80,8 +85,9 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
     return {};
   }
   return getChecked([&] { return p.emitError(start); }, p.getContext(), blockM,
-                    blockN, pPolicy, dqPolicy, dqSplits, kvSplits, numWarps,
-                    stages, deterministic, StringRef(origin));
+                    blockN, pPolicy, dqPolicy, dqSplits, kvSplits, packHeads,
+                    groupSplits, numWarps, stages, deterministic,
+                    StringRef(origin));
 }
 
 void ScheduleAttr::print(AsmPrinter &p) const {
@@ -92,6 +98,10 @@ void ScheduleAttr::print(AsmPrinter &p) const {
     p << ", dq_splits = " << getDqSplits();
   if (getKvSplits() != 1)
     p << ", kv_splits = " << getKvSplits();
+  if (getPackHeads())
+    p << ", pack_heads";
+  if (getGroupSplits() != 1)
+    p << ", group_splits = " << getGroupSplits();
   if (getNumWarps())
     p << ", num_warps = " << getNumWarps();
   if (getStages() != 2)
@@ -106,9 +116,9 @@ void ScheduleAttr::print(AsmPrinter &p) const {
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockM, int64_t blockN, PPolicy,
                                    DQPolicy dq, int64_t dqSplits,
-                                   int64_t kvSplits, int64_t numWarps,
-                                   int64_t stages, bool deterministic,
-                                   StringRef) {
+                                   int64_t kvSplits, bool, int64_t groupSplits,
+                                   int64_t numWarps, int64_t stages,
+                                   bool deterministic, StringRef) {
   auto legal = [](int64_t b) { return b >= 8 && b <= 512 && b % 8 == 0; };
   if (!legal(blockM))
     return emitError() << "expected block_m to be a multiple of 8 from 8 to "
@@ -122,6 +132,9 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected dq_splits from 1 to 64, got " << dqSplits;
   if (kvSplits < 1 || kvSplits > 64)
     return emitError() << "expected kv_splits from 1 to 64, got " << kvSplits;
+  if (groupSplits < 1 || groupSplits > 64)
+    return emitError() << "expected group_splits from 1 to 64, got "
+                       << groupSplits;
   if (numWarps &&
       (numWarps < 0 || numWarps > 32 || !llvm::isPowerOf2_64(numWarps)))
     return emitError() << "expected num_warps to be one of [1, 2, 4, 8, 16, "
@@ -138,8 +151,8 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 ScheduleAttr ScheduleAttr::withP(PPolicy p) const {
   return get(getContext(), getBlockM(), getBlockN(), p, getDq(), getDqSplits(),
-             getKvSplits(), getNumWarps(), getStages(), getDeterministic(),
-             getOrigin());
+             getKvSplits(), getPackHeads(), getGroupSplits(), getNumWarps(),
+             getStages(), getDeterministic(), getOrigin());
 }
 
 /// True if `v` is computed from `iv`.

@@ -31,9 +31,12 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
   let description = [{
     `block_m` rows of Q and `block_n` rows of K and V make one tile of S.
     `dq_splits` is read by `dq = split` only. `kv_splits` parts of the keys are
-    passed over in parallel by the forward. On a GPU a CTA has `num_warps` warps (0:
-    as many as the tiles of a kernel need registers for), and what a loop copies
-    ahead has `stages` buffers (1: nothing is copied ahead). `origin` says who chose: `text` (it stood in the input), `option`, or `default`.
+    passed over in parallel by the forward. `pack_heads` makes the rows of a
+    tile the query heads of a KV head, for one query row; `group_splits` parts
+    of the query heads of a KV head are passed over in parallel by the backward
+    for the gradients of K and V. On a GPU a CTA has `num_warps` warps (0: as many
+    as the tiles of a kernel need registers for), and what a loop copies ahead has
+    `stages` buffers (1: nothing is copied ahead). `origin` says who chose: `text` (it stood in the input), `option`, or `default`.
 
     `deterministic` promises results that are bitwise the same in every run,
     whatever the number of threads. The verifier holds a function to it: no
@@ -41,7 +44,8 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
 
     ```mlir
     #fa.schedule<block_m = 64, block_n = 64, p = recompute, dq = ordered,
-                 dq_splits = 4, kv_splits = 8, num_warps = 8, stages = 3,
+                 dq_splits = 4, kv_splits = 8, pack_heads, group_splits = 2,
+                 num_warps = 8, stages = 3,
                  origin = "default">
     ```
   }];
@@ -52,6 +56,8 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"::fathom::DQPolicy", "::fathom::DQPolicy::ordered">:$dq,
     DefaultValuedParameter<"int64_t", "4">:$dqSplits,
     DefaultValuedParameter<"int64_t", "1">:$kvSplits,
+    DefaultValuedParameter<"bool", "false">:$packHeads,
+    DefaultValuedParameter<"int64_t", "1">:$groupSplits,
     DefaultValuedParameter<"int64_t", "0">:$numWarps,
     DefaultValuedParameter<"int64_t", "2">:$stages,
     DefaultValuedParameter<"bool", "false">:$deterministic,

@@ -419,6 +419,16 @@ void Counter::defineMemory(Operation &op) {
     return dims(alloc.getMemref(), alloc.getDynamicSizes());
   if (auto alloc = dyn_cast<memref::AllocaOp>(op))
     return dims(alloc.getMemref(), alloc.getDynamicSizes());
+  if (auto transpose = dyn_cast<memref::TransposeOp>(op)) {
+    Value source = transpose.getIn();
+    auto it = roots.find(source);
+    roots[transpose.getResult()] = it == roots.end() ? source : it->second;
+    SmallVector<Number> same = sizes[source], exchanged;
+    for (unsigned d = 0; d < same.size(); ++d)
+      exchanged.push_back(same[transpose.getPermutation().getDimPosition(d)]);
+    sizes[transpose.getResult()] = exchanged;
+    return;
+  }
   auto view = dyn_cast<ViewLikeOpInterface>(op);
   if (!view || op.getNumResults() != 1)
     return;

@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
-#include "passes/nest/Tiles.h"
+#include "passes/nest/Parts.h"
 
 #include <limits>
 
@@ -195,24 +195,6 @@ std::optional<Running> match(NestOp nest, std::string &why) {
   return r;
 }
 
-/// Where the parts of the keys leave what they carried: [part, dims of the
-/// nest..., columns of the tile].
-struct Parts {
-  Value buffer;
-  SmallVector<Value> limits;
-  ArrayRef<int64_t> shape; // of the tile
-
-  SmallVector<Value> at(TileBuilder &b, Value part, NestOp nest,
-                        unsigned numDims) {
-    SmallVector<Value> indices = {part};
-    llvm::append_range(indices,
-                       nest.getBlock()->getArguments().take_front(numDims));
-    if (shape.size() == 2)
-      indices.push_back(b.index(0));
-    return indices;
-  }
-};
-
 struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
   using SplitKeysPassBase::SplitKeysPassBase;
 
@@ -246,70 +228,35 @@ struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
     }
   }
 
-  /// A buffer for a tile of `type` from each part and item; `sizes` are those
-  /// of the items' dims.
-  static Parts makeParts(TileBuilder &b, RankedTensorType type, int64_t splits,
-                         ArrayRef<Value> sizes) {
-    Parts parts;
-    parts.shape = type.getShape();
-    SmallVector<int64_t> shape(1 + sizes.size(), ShapedType::kDynamic);
-    shape[0] = splits;
-    parts.limits.push_back(sizes.back());
-    if (type.getRank() == 2) {
-      shape.push_back(type.getDimSize(1));
-      parts.limits.push_back(b.index(type.getDimSize(1)));
-    }
-    parts.buffer = b.make<memref::AllocOp>(
-        MemRefType::get(shape, type.getElementType()), sizes);
-    return parts;
-  }
-
-  /// What `a` and `b`, the carried values of two parts, are together.
+  /// What the carried values of some parts are together.
   static SmallVector<Value> emitMerge(TileBuilder &m, const Running &r,
-                                      ArrayRef<Value> a, ArrayRef<Value> b) {
-    SmallVector<Value> both(3);
-    both[r.max] = m.make<arith::MaxNumFOp>(a[r.max], b[r.max]);
-    Value scaleA = emitRescale(m, a[r.max], both[r.max]);
-    Value scaleB = emitRescale(m, b[r.max], both[r.max]);
-    for (unsigned i : {r.sum, r.acc}) {
-      auto type = cast<RankedTensorType>(a[i].getType());
-      both[i] = m.make<arith::AddFOp>(
-          m.make<arith::MulFOp>(a[i], m.broadcast(scaleA, 0, type)),
-          m.make<arith::MulFOp>(b[i], m.broadcast(scaleB, 0, type)));
+                                      ArrayRef<SmallVector<Value>> parts) {
+    SmallVector<Value> all(3);
+    for (const SmallVector<Value> &part : parts)
+      all[r.max] = all[r.max]
+                       ? m.make<arith::MaxNumFOp>(all[r.max], part[r.max])
+                       : part[r.max];
+    for (const SmallVector<Value> &part : parts) {
+      Value scale = emitRescale(m, part[r.max], all[r.max]);
+      for (unsigned i : {r.sum, r.acc}) {
+        auto type = cast<RankedTensorType>(part[i].getType());
+        Value scaled =
+            m.make<arith::MulFOp>(part[i], m.broadcast(scale, 0, type));
+        all[i] = all[i] ? m.make<arith::AddFOp>(all[i], scaled) : scaled;
+      }
     }
-    return both;
+    return all;
   }
 
   void split(Running &r, int64_t splits) {
     NestOp nest = r.nest;
     scf::ForOp loop = r.loop;
-    unsigned numDims = nest.getNumDims();
-    TileBuilder b(OpBuilder(nest), nest.getLoc());
-    // Rows past the last dim's bound are kept too: whole tiles.
-    SmallVector<Value> sizes(nest.getBounds());
-    sizes.back() = b.roundUp(sizes.back(), nest.getSteps().back());
-    SmallVector<Parts> parts;
-    for (Type t : loop.getResultTypes())
-      parts.push_back(makeParts(b, cast<RankedTensorType>(t), splits, sizes));
-
-    // The nest up to its loop, which passes over a part.
-    SmallVector<Value> bounds(nest.getBounds());
-    SmallVector<int64_t> steps(nest.getSteps());
-    bounds.push_back(b.index(splits));
-    steps.push_back(1);
-    auto first = b.make<NestOp>("parts", bounds, steps, steps.size());
-    TileBuilder t(OpBuilder::atBlockBegin(first.getBlock()), loop.getLoc());
-    IRMapping map;
-    for (unsigned d = 0; d < numDims; ++d)
-      map.map(nest.getIv(d), first.getIv(d));
-    for (Operation &op : *nest.getBlock()) {
-      t.clone(op, map);
-      if (&op == loop)
-        break;
-    }
-    auto part = cast<scf::ForOp>(first.getBlock()->back());
-    t.setInsertionPoint(part);
-    Value s = first.getIv(numDims);
+    // The nest up to its loop, which passes over a part. Items of all heads pass
+    // over the same keys at the same time, which lie beside each other.
+    Parts parts(nest, loop, splits, /*dim=*/0);
+    scf::ForOp part = parts.getLoop();
+    TileBuilder t(OpBuilder(part), loop.getLoc());
+    Value s = parts.getNumber();
     Value lo = part.getLowerBound(), hi = part.getUpperBound();
     Value length = t.make<arith::MaxSIOp>(t.sub(hi, lo), t.index(0));
     Value chunk =
@@ -317,32 +264,22 @@ struct SplitKeysPass : public fathom::impl::SplitKeysPassBase<SplitKeysPass> {
     Value begin = t.add(lo, t.mul(s, chunk));
     part.setLowerBound(begin);
     part.setUpperBound(t.make<arith::MinSIOp>(t.add(begin, chunk), hi));
-    t.setInsertionPointAfter(part);
-    for (auto [p, v] : llvm::zip(parts, part.getResults()))
-      t.store(v, p.buffer, p.at(t, s, first, numDims), p.limits);
 
     // The nest from its loop on, which merges the parts in order: some at a
     // time, so that they are read at the same time, but few enough to hold.
     int64_t entries = cast<RankedTensorType>(loop.getResult(r.acc).getType())
                           .getNumElements();
-    int64_t atOnce = 4;
+    int64_t atOnce = 16;
     while (splits % atOnce || (atOnce > 1 && atOnce * entries > 8192))
       atOnce /= 2;
     TileBuilder m(OpBuilder(loop), loop.getLoc());
     auto merged = m.loop(
         m.index(splits), atOnce, loop.getInitArgs(),
         [&](Value s, ValueRange carried) -> SmallVector<Value> {
-          SmallVector<SmallVector<Value>> fresh(atOnce);
-          for (auto [u, tiles] : llvm::enumerate(fresh)) {
-            Value part = m.add(s, m.index(u));
-            for (Parts &p : parts)
-              tiles.push_back(m.load(p.buffer, p.at(m, part, nest, numDims),
-                                     p.limits, p.shape));
-          }
-          SmallVector<Value> state(carried);
-          for (SmallVector<Value> &tiles : fresh)
-            state = emitMerge(m, r, state, tiles);
-          return state;
+          SmallVector<SmallVector<Value>> tiles = {SmallVector<Value>(carried)};
+          for (int64_t u = 0; u < atOnce; ++u)
+            tiles.push_back(parts.load(m, m.add(s, m.index(u))));
+          return emitMerge(m, r, tiles);
         });
     loop.replaceAllUsesWith(merged.getResults());
     loop.erase();

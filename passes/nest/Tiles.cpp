@@ -9,6 +9,7 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 #include "mlir/Transforms/CSE.h"
 
 #include <limits>
@@ -336,6 +337,18 @@ bool fathom::sameValues(ValueRange a, const IRMapping &mapA, ValueRange b,
          });
 }
 
+Value fathom::rootOf(Value v) {
+  while (Operation *def = v.getDefiningOp()) {
+    if (auto transpose = dyn_cast<memref::TransposeOp>(def))
+      v = transpose.getIn();
+    else if (auto view = dyn_cast<ViewLikeOpInterface>(def))
+      v = view.getViewSource();
+    else
+      break;
+  }
+  return v;
+}
+
 Access fathom::accessOf(Operation *op) {
   Access access;
   op->walk([&](Operation *inner) {
@@ -348,9 +361,9 @@ Access fathom::accessOf(Operation *op) {
       if (!e.getValue())
         continue;
       if (isa<MemoryEffects::Read>(e.getEffect()))
-        access.reads.insert(e.getValue());
+        access.reads.insert(rootOf(e.getValue()));
       else if (isa<MemoryEffects::Write>(e.getEffect()))
-        access.writes.insert(e.getValue());
+        access.writes.insert(rootOf(e.getValue()));
     }
   });
   return access;
@@ -380,7 +393,7 @@ bool fathom::mayMoveTo(Operation *op, Operation *to) {
 }
 
 bool fathom::isWrittenIn(Operation *scope, Value buffer) {
-  return accessOf(scope).writes.contains(buffer);
+  return accessOf(scope).writes.contains(rootOf(buffer));
 }
 
 bool fathom::isMultiple(Value v, int64_t n) {
@@ -738,6 +751,9 @@ void hoistFrom(scf::ForOp loop) {
     Value buffer;
     if (auto l = dyn_cast<LoadOp>(op))
       buffer = l.getBuffer();
+    else if (auto g = dyn_cast<GatherOp>(op);
+             g && g.getResult().getType().getRank() == 1)
+      buffer = g.getBuffer();
     else if (auto m = dyn_cast<memref::LoadOp>(op))
       buffer = m.getMemRef();
     else if (!isMemoryEffectFree(&op))

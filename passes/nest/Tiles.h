@@ -142,8 +142,11 @@ std::pair<mlir::Value, mlir::Value> matchBinary(mlir::Value v) {
   return {op->getOperand(0), op->getOperand(1)};
 }
 
+/// The buffer that `v` is a view of, or `v`.
+mlir::Value rootOf(mlir::Value v);
+
 /// Buffers that an op and all ops inside it read and write, from their memory
-/// effects.
+/// effects; those that views are of.
 struct Access {
   llvm::SetVector<mlir::Value> reads, writes;
 };
@@ -156,7 +159,7 @@ bool independent(const Access &a, const Access &b);
 /// its block.
 bool mayMoveTo(mlir::Operation *op, mlir::Operation *to);
 
-/// True if an op inside `scope` writes `buffer`.
+/// True if an op inside `scope` writes what `buffer` is, or is a view of.
 bool isWrittenIn(mlir::Operation *scope, mlir::Value buffer);
 
 /// True if v is a multiple of n: by its definition, or as the variable of a

@@ -25,18 +25,22 @@ namespace {
 ScheduleAttr cpuSchedule(MLIRContext *ctx, int64_t headDim) {
   int64_t block = headDim <= 128 ? 64 : 32;
   return ScheduleAttr::get(ctx, block, block, PPolicy::recompute,
-                           DQPolicy::ordered, 4, /*kvSplits=*/1, /*numWarps=*/0,
-                           /*stages=*/2, /*deterministic=*/false, "default");
+                           DQPolicy::ordered, 4, /*kvSplits=*/1,
+                           /*packHeads=*/false, /*groupSplits=*/1,
+                           /*numWarps=*/0, /*stages=*/2,
+                           /*deterministic=*/false, "default");
 }
 
 /// Tiles whose accumulators fill the registers of a CTA and whose operands fit
 /// its shared memory twice. The forward carries O, block_m rows of it; the
 /// backward dK and dV, block_n rows. `rows` of Q are expected (0: unknown): a few
-/// are one tile of the forward.
+/// are one tile of the forward, or `group` query heads of one row are.
 ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
-                         bool forward, int64_t rows, bool warpgroups) {
+                         bool forward, int64_t rows, int64_t group,
+                         bool aligned, bool warpgroups) {
   int64_t m, n;
-  if (!dtype.isBF16() && !dtype.isF16())
+  bool half = dtype.isBF16() || dtype.isF16();
+  if (!half)
     // Products are done entry by entry, from shared memory.
     m = n = headDim <= 64 ? 64 : headDim <= 256 && !dtype.isF64() ? 32 : 16;
   else if (headDim > 128 && headDim <= 256 && forward && warpgroups)
@@ -47,10 +51,21 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
     m = 128, n = warpgroups ? 128 : 64;
   else
     m = headDim <= 64 ? 128 : 64, n = 128;
-  if (forward && rows > 0 && rows <= 32)
-    m = std::min<int64_t>(m, rows <= 16 ? 16 : 32);
+  bool few = forward && rows > 0 && rows <= 32, pack = few && rows < group;
+  if (pack)
+    rows = std::min<int64_t>(group, 64);
+  if (few)
+    m = std::min<int64_t>(m, llvm::alignTo(rows, 16));
+  // Nothing but bytes counts here: a warp an item, so that nothing is exchanged
+  // between warps, and little for each, so that many are resident. What is not
+  // aligned goes through registers, of which a warp has not enough.
+  if (few && half && aligned && m == 16 && headDim <= 256)
+    n = headDim > 128 ? 16 : headDim > 64 ? 32 : 64;
+  else if (few)
+    n = std::min<int64_t>(n, 64);
   return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
-                           /*kvSplits=*/1, /*numWarps=*/0, /*stages=*/2,
+                           /*kvSplits=*/1, pack, /*groupSplits=*/1,
+                           /*numWarps=*/0, /*stages=*/2,
                            /*deterministic=*/false, "default");
 }
 
@@ -80,15 +95,15 @@ struct SelectSchedulePass
           auto kept = ScheduleAttr::getChecked(
               [&] { return func.emitError(); }, ctx, given.getBlockM(),
               given.getBlockN(), given.getP(), given.getDq(),
-              given.getDqSplits(), given.getKvSplits(), given.getNumWarps(),
-              fewer, deterministic || given.getDeterministic(),
-              given.getOrigin());
+              given.getDqSplits(), given.getKvSplits(), given.getPackHeads(),
+              given.getGroupSplits(), given.getNumWarps(), fewer,
+              deterministic || given.getDeterministic(), given.getOrigin());
           if (!kept)
             return signalPassFailure();
           func->setAttr(kScheduleAttr, kept);
         }
         if (blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() ||
-            kvSplits != 1 || numWarps)
+            kvSplits != 1 || packHeads || groupSplits != 1 || numWarps)
           func.emitWarning(
               "the schedule in the text stands; the options for tiles and "
               "policies are ignored");
@@ -100,9 +115,10 @@ struct SelectSchedulePass
       // A stored P is of one tiling on both sides.
       bool forward =
           part == "forward" && (pPolicy.empty() || pPolicy == "recompute");
-      ScheduleAttr s = gpu ? gpuSchedule(ctx, dtype, headDim, forward,
-                                         seqlenQHint, warpgroups)
-                           : cpuSchedule(ctx, headDim);
+      ScheduleAttr s =
+          gpu ? gpuSchedule(ctx, dtype, headDim, forward, seqlenQHint,
+                            op.getGroup(), aligned, warpgroups)
+              : cpuSchedule(ctx, headDim);
       int64_t m = blockM ? (int64_t)blockM : s.getBlockM(),
               n = blockN ? (int64_t)blockN : s.getBlockN();
       PPolicy p = s.getP();
@@ -131,11 +147,12 @@ struct SelectSchedulePass
         dq = *e;
       }
       bool any = blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() ||
-                 dqSplits != 4 || kvSplits != 1 || numWarps || stages ||
-                 deterministic;
+                 dqSplits != 4 || kvSplits != 1 || packHeads ||
+                 groupSplits != 1 || numWarps || stages || deterministic;
       auto chosen = ScheduleAttr::getChecked(
           [&] { return func.emitError(); }, ctx, m, n, p, dq, (int64_t)dqSplits,
-          (int64_t)kvSplits, (int64_t)numWarps,
+          (int64_t)kvSplits, packHeads || s.getPackHeads(),
+          (int64_t)groupSplits, (int64_t)numWarps,
           stages ? (int64_t)stages : s.getStages(), (bool)deterministic,
           StringRef(any ? "option" : "default"));
       if (!chosen)

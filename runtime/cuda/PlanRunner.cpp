@@ -379,6 +379,15 @@ Status PlanRunner::launch(const Launch &launch,
   };
   llvm::SmallVector<Map, 4> made;
   for (const Parameter &p : launch.parameters) {
+    // Sizes and strides of an array, the last words, in the order wanted.
+    auto exchange = [&](size_t rank) {
+      if (p.order.empty())
+        return;
+      llvm::SmallVector<uint64_t, 16> old(words.end() - 2 * rank, words.end());
+      uint64_t *now = words.end() - 2 * rank;
+      for (size_t d = 0; d < rank; ++d)
+        now[d] = old[p.order[d]], now[rank + d] = old[rank + p.order[d]];
+    };
     places.push_back(words.size());
     if (p.kind == Parameter::map) {
       Status s = makeMap(p.index, arguments, state, block, machine,
@@ -398,6 +407,7 @@ Status PlanRunner::launch(const Launch &launch,
       words.push_back(reinterpret_cast<uint64_t>(a.data));
       words.append(a.sizes, a.sizes + a.rank);
       words.append(a.strides, a.strides + a.rank);
+      exchange(a.rank);
     } else {
       const Workspace &w = plan_->workspaces[p.index];
       char *data = block + state.spaces[p.index].offset;
@@ -409,6 +419,7 @@ Status PlanRunner::launch(const Launch &launch,
       uint64_t stride = 1;
       for (size_t d = rank; d-- > 0; stride *= words[sizes + d])
         words[sizes + rank + d] = stride;
+      exchange(rank);
     }
   }
   llvm::SmallVector<void *, 32> parameters;

@@ -141,6 +141,82 @@ TEST(GpuPrefix, FewQueryRowsAndPartsOfTheKeys) {
   }
 }
 
+TEST(GpuPrefix, QueryHeadsOfAKVHeadAreOneTile) {
+  struct Case {
+    const char *variant;
+    DType dtype;
+    int64_t heads, kvHeads, sq, sk, d, splits;
+    bool deterministic = false;
+  };
+  for (const Case &c : {Case{"plain", DType::bf16, 8, 2, 1, 300, 128, 4},
+                        {"causal", DType::bf16, 6, 2, 2, 130, 64, 1},
+                        {"alibi", DType::f16, 8, 1, 1, 200, 64, 2},
+                        {"bias", DType::bf16, 8, 2, 3, 100, 40, 1},
+                        {"window", DType::bf16, 6, 2, 1, 200, 128, 4},
+                        {"document", DType::f16, 40, 2, 1, 90, 32, 1},
+                        {"prefix", DType::f32, 8, 2, 1, 70, 32, 2},
+                        {"packed", DType::bf16, 8, 2, 0, 0, 64, 2},
+                        {"plain", DType::bf16, 8, 2, 1, 90, 256, 1, true}}) {
+    Spec s;
+    for (const Spec &standard : standardSpecs())
+      if (standard.name == c.variant)
+        s = standard;
+    ASSERT_EQ(s.name, c.variant);
+    s.dtype = c.dtype;
+    s.heads = c.heads;
+    s.kvHeads = c.kvHeads;
+    if (c.sq) {
+      s.sq = c.sq;
+      s.sk = c.sk;
+    }
+    s.d = s.dv = c.d;
+    World w(s);
+    for (const char *target : {"sm_80", "sm_90a"}) {
+      PipelineOptions p = gpuOptions(w, target, 0, 0);
+      p.backward = p.lseGrad = false;
+      p.aligned = true;
+      p.seqlenQHint = 1;
+      p.kvSplits = c.splits;
+      p.deterministic = c.deterministic;
+      EXPECT_EQ(problems(w, p), "")
+          << c.variant << ", " << c.heads << " heads, " << c.splits
+          << " parts, " << target;
+    }
+  }
+}
+
+TEST(GpuPrefix, QueryHeadsOfAKVHeadInParts) {
+  struct Case {
+    const char *variant, *dq;
+    int64_t heads, kvHeads, splits;
+    bool deterministic = false;
+  };
+  for (const Case &c : {Case{"causal", "atomic", 8, 2, 2},
+                        {"window", "ordered", 8, 1, 4, true},
+                        {"alibi", "two_kernel", 6, 2, 3, true},
+                        {"plain", "split", 6, 1, 4}}) {
+    Spec s;
+    for (const Spec &standard : standardSpecs())
+      if (standard.name == c.variant)
+        s = standard;
+    s.dtype = DType::bf16;
+    s.heads = c.heads;
+    s.kvHeads = c.kvHeads;
+    s.sq = s.sk = 70;
+    World w(s);
+    for (int64_t block : {32, 64}) {
+      PipelineOptions p =
+          gpuOptions(w, block == 32 ? "sm_80" : "sm_90a", block, block);
+      p.aligned = true;
+      p.groupSplits = c.splits;
+      p.dqPolicy = c.dq;
+      p.deterministic = c.deterministic;
+      EXPECT_EQ(problems(w, p), "")
+          << c.variant << ", " << c.dq << ", " << p.target;
+    }
+  }
+}
+
 /// The text of all kernels of a part.
 std::string printed(const World &w, PipelineOptions p, const char *part) {
   std::string text, error;

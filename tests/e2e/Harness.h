@@ -100,7 +100,9 @@ inline std::vector<Spec> standardSpecs() {
       ids.store(n, n / 11);
     return std::vector<Tensor>{ids};
   };
-  add("bias", biasScore).captures = [](const Spec &s, std::mt19937_64 &r) {
+  Spec &bias = add("bias", biasScore);
+  bias.heads = 4;
+  bias.captures = [](const Spec &s, std::mt19937_64 &r) {
     return std::vector<Tensor>{normal(accType(s.dtype), {s.heads, s.sk}, r)};
   };
   Spec &gqa = add("gqa_8_2", "fa.variant @v causal");

@@ -82,18 +82,22 @@ TEST(Policy, PartsOfTheKeysDoNotDependOnThreads) {
 
 TEST(Policy, FewQueryRowsGetPartsOfTheKeys) {
   struct Case {
-    int64_t batch, heads, sq, sk, parts;
+    int64_t batch, heads, kvHeads, sq, sk, parts;
   };
   CompileOptions open;
   open.instance.gradients = false;
-  for (const Case &c : {Case{1, 32, 1, 8192, 8}, // 264 / 32, a power of two
-                        Case{4, 32, 1, 8192, 2}, Case{64, 32, 1, 8192, 1},
-                        Case{1, 1, 1, 1 << 20, 64}, // no more than that
-                        Case{1, 32, 1, 600, 2},     // of ten blocks
-                        Case{1, 32, 32, 8192, 8}, Case{1, 32, 33, 8192, 1}}) {
+  for (const Case &c :
+       {Case{1, 32, 32, 1, 8192, 16}, // 528 / 32, a power of two
+        Case{4, 32, 32, 1, 8192, 4}, Case{64, 32, 32, 1, 8192, 1},
+        Case{1, 1, 1, 1, 1 << 20, 64}, // no more than that
+        Case{1, 32, 32, 1, 600, 4},    // of 128 keys or more
+        Case{1, 32, 32, 32, 8192, 16}, Case{1, 32, 32, 33, 8192, 1},
+        Case{1, 32, 8, 1, 65536, 64}, // four query heads are an item
+        Case{16, 32, 8, 1, 8192, 4}, Case{16, 32, 8, 3, 8192, 1},
+        Case{16, 32, 8, 4, 8192, 1}}) {
     Operands x;
     x.q.shape = {c.batch, c.heads, c.sq, 64};
-    x.k.shape = {c.batch, c.heads, c.sk, 64};
+    x.k.shape = {c.batch, c.kvHeads, c.sk, 64};
     CompileOptions o = open;
     chooseForSizes(o, x);
     EXPECT_EQ(o.kvSplits, c.parts) << c.batch << " " << c.sq << " " << c.sk;
@@ -111,6 +115,27 @@ TEST(Policy, FewQueryRowsGetPartsOfTheKeys) {
     o.kvSplits = 3;
     chooseForSizes(o, x);
     EXPECT_EQ(o.kvSplits, 3);
+  }
+}
+
+TEST(Policy, FewKVHeadsGetPartsOfTheQueryHeads) {
+  struct Case {
+    int64_t batch, heads, kvHeads, sk, parts;
+  };
+  for (const Case &c : {Case{4, 32, 1, 4096, 8}, // 128 blocks of keys
+                        Case{4, 32, 4, 4096, 2}, Case{4, 32, 8, 4096, 1},
+                        Case{1, 12, 2, 128, 2}, // of six heads no four parts
+                        Case{1, 4, 4, 128, 1}}) {
+    Operands x;
+    x.q.shape = {c.batch, c.heads, c.sk, 64};
+    x.k.shape = {c.batch, c.kvHeads, c.sk, 64};
+    CompileOptions o;
+    chooseForSizes(o, x);
+    EXPECT_EQ(o.groupSplits, c.parts) << c.heads << " " << c.kvHeads;
+    o.deterministic = true;
+    o.groupSplits = 0;
+    chooseForSizes(o, x);
+    EXPECT_EQ(o.groupSplits, 1);
   }
 }
 

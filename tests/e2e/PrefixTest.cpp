@@ -38,6 +38,8 @@ TEST(Prefix, EveryPrefixEqualsTheOracle) {
       CompileOptions o = w.options();
       o.stopAfter = s.pass.str();
       o.kvSplits = 1 + number % 2;
+      o.packHeads = true;
+      o.groupSplits = 2;
       EXPECT_EQ(w.problems(o), "") << spec.name << " up to " << s.pass.str();
       ++runs;
     }
@@ -58,6 +60,8 @@ TEST(Prefix, EveryPassMayBeLeftOut) {
       CompileOptions o = w.options();
       o.skipPasses = {s.pass.str()};
       o.kvSplits = 1 + number % 2;
+      o.packHeads = true;
+      o.groupSplits = 2;
       EXPECT_EQ(w.problems(o), "") << spec.name << " without " << s.pass.str();
       ++runs;
     }
@@ -95,6 +99,8 @@ TEST(Prefix, EveryPassChangesAtLeastThreeVariants) {
       p.stopAfter = s.pass.str();
       p.map = false;
       p.kvSplits = 2;
+      p.packHeads = true;
+      p.groupSplits = 2;
       mlir::PassManager pm(&w.source->context());
       std::string text, after;
       llvm::raw_string_ostream errors(text), os(after);

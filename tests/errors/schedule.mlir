@@ -61,5 +61,5 @@ func.func private @f() attributes {fa.schedule = #fa.schedule<block_m = 64, bloc
 
 // -----
 
-// expected-error@+1 {{expected one of [block_m, block_n, p, dq, dq_splits, kv_splits, num_warps, stages, deterministic, origin], got 'warps'}}
+// expected-error@+1 {{expected one of [block_m, block_n, p, dq, dq_splits, kv_splits, pack_heads, group_splits, num_warps, stages, deterministic, origin], got 'warps'}}
 func.func private @f() attributes {fa.schedule = #fa.schedule<block_m = 64, block_n = 64, warps = 3>}

@@ -11,10 +11,10 @@
 // CHECK-LABEL: func.func @document
 // CHECK: %[[N:.*]] = memref.alloc(%{{.*}}) : memref<?x4xi32>
 // CHECK: fa.nest "visible" parallel(%[[I:.*]] = %{{.*}} step 8) {
+// CHECK: fa.reduce max %{{.*}} dim 0 : tensor<8xf64> -> f64
 // CHECK: %{{.*}}:6 = scf.for %{{.*}} = %c0{{.*}} to %{{.*}} step %c256
 // CHECK-DAG: fa.gather %{{.*}} : memref<?xi32>, (tensor<64x4xindex>) -> tensor<64x4xi32>
 // CHECK-DAG: fa.reduce max %{{.*}} dim 1 : tensor<64x4xf64> -> tensor<64xf64>
-// CHECK-DAG: fa.reduce max %{{.*}} dim 0 : tensor<8xf64> -> f64
 // CHECK-COUNT-4: memref.store %{{.*}}, %[[N]]
 // CHECK: fa.nest parallel(%{{.*}} = %{{.*}}, %[[I:.*]] = %{{.*}} step 8) {
 // CHECK: memref.load %[[N]]

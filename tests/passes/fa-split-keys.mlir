@@ -8,7 +8,7 @@
 // CHECK-DAG: %[[ACC:.*]] = memref.alloc({{.*}}) : memref<4x?x16xf32>
 // CHECK-DAG: %[[M:.*]] = memref.alloc({{.*}}) : memref<4x?xf32>
 // CHECK-DAG: %[[L:.*]] = memref.alloc({{.*}}) : memref<4x?xf32>
-// CHECK: fa.nest "parts" parallel(%[[I:.*]] = %{{.*}} step 8, %[[S:.*]] = %c4{{.*}})
+// CHECK: fa.nest "parts" parallel(%[[S:.*]] = %c4{{.*}}, %[[I:.*]] = %{{.*}} step 8)
 // CHECK: %[[LO:.*]] = arith.addi %c0
 // CHECK: %[[HI:.*]] = arith.minsi
 // CHECK: scf.for %{{.*}} = %{{.*}} to %[[HI]] step

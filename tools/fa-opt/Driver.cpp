@@ -112,6 +112,14 @@ struct Options {
   cl::opt<int64_t> seqlenQHint{
       "seqlen-q-hint", cl::init(0), cl::cat(compiling),
       cl::desc("GPU: query rows expected, for tiles of few rows (0: unknown)")};
+  cl::opt<bool> packHeads{
+      "pack-heads", cl::cat(compiling),
+      cl::desc("tiles of the query heads of a KV head in the forward (on a GPU "
+               "the default where the hint is less than these)")};
+  cl::opt<int64_t> groupSplits{
+      "group-splits", cl::init(1), cl::cat(compiling),
+      cl::desc("parts of the query heads of a KV head that the backward passes "
+               "over in parallel")};
   cl::opt<bool> deterministic{
       "deterministic", cl::cat(compiling),
       cl::desc("hold the result to be bitwise the same in every run")};
@@ -172,6 +180,8 @@ static PipelineOptions pipelineOptions() {
   p.dqSplits = o.dqSplits;
   p.kvSplits = o.kvSplits;
   p.seqlenQHint = o.seqlenQHint;
+  p.packHeads = o.packHeads;
+  p.groupSplits = o.groupSplits;
   p.deterministic = o.deterministic;
   p.skip.assign(o.skip.begin(), o.skip.end());
   p.stopAfter = o.stopAfter;
@@ -252,13 +262,27 @@ bool fathom::driverRequested() {
       o.dumpDir.getNumOccurrences())
     return true;
   bool any = false;
-  for (cl::Option *n : std::initializer_list<cl::Option *>{
-           &options->target, &options->stopAfter, std::addressof(options->skip),
-           &options->variant, &options->dtype, &options->headDim,
-           &options->headDimV, &options->group, &options->layout,
-           &options->backward, &options->blockM, &options->blockN,
-           &options->pPolicy, &options->dqPolicy, &options->dqSplits,
-           &options->kvSplits, &options->seqlenQHint, &options->deterministic})
+  for (cl::Option *n :
+       std::initializer_list<cl::Option *>{&options->target,
+                                           &options->stopAfter,
+                                           std::addressof(options->skip),
+                                           &options->variant,
+                                           &options->dtype,
+                                           &options->headDim,
+                                           &options->headDimV,
+                                           &options->group,
+                                           &options->layout,
+                                           &options->backward,
+                                           &options->blockM,
+                                           &options->blockN,
+                                           &options->pPolicy,
+                                           &options->dqPolicy,
+                                           &options->dqSplits,
+                                           &options->kvSplits,
+                                           &options->seqlenQHint,
+                                           &options->packHeads,
+                                           &options->groupSplits,
+                                           &options->deterministic})
     any |= n->getNumOccurrences() > 0;
   return any && !hasPasses();
 }

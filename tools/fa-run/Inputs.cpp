@@ -199,8 +199,7 @@ private:
       if (n < 0)
         return invalid("--{}: expected at least 0, got {}", name, n);
     // Inputs, outputs and the reference take about six arrays of this size.
-    double need =
-        6.0 * 8 * b * std::max(hq, hkv) * std::max(sq, sk) * std::max(d, dv);
+    double need = 6.0 * 8 * b * std::max(hq * sq, hkv * sk) * std::max(d, dv);
     double have = double(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
     if (need > have)
       return invalid("expected operands that fit this machine's {:.0f} GiB, "

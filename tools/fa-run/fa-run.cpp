@@ -161,6 +161,14 @@ struct Options {
   cl::opt<int64_t> kvSplits = number(
       "kv-splits",
       "parts of the keys in parallel in the forward (default: chosen)", 0);
+  cl::opt<bool> packHeads =
+      flag("pack-heads", "tiles of the query heads of a KV head in the forward "
+                         "(default on a GPU: where rows are fewer than these)");
+  cl::opt<int64_t> groupSplits =
+      number("group-splits",
+             "parts of the query heads of a KV head in parallel in the "
+             "backward (default: chosen)",
+             0);
   cl::opt<bool> deterministic =
       flag("deterministic", "refuse what may differ from run to run");
   cl::list<std::string> skip{"pipeline-skip", cl::CommaSeparated,
@@ -703,6 +711,8 @@ private:
     c.numWarps = o.numWarps, c.stages = o.stages;
     c.pPolicy = o.pPolicy, c.dqPolicy = o.dqPolicy;
     c.kvSplits = o.kvSplits;
+    c.packHeads = o.packHeads;
+    c.groupSplits = o.groupSplits;
     c.skipPasses.assign(o.skip.begin(), o.skip.end());
     c.stopAfter = o.stopAfter;
     c.deterministic = o.deterministic;

@@ -19,6 +19,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SmallSet.h"
 #include <numeric>
 
 namespace fathom {
@@ -32,9 +33,6 @@ using namespace fathom::gpu;
 
 namespace {
 
-/// The multiple of 16 that a tile dim is padded to.
-int64_t padded(int64_t size) { return llvm::alignTo(size, 16); }
-
 /// Gives the tiles of a kernel's body their layouts, op by op in order.
 class TileMapper {
 public:
@@ -44,17 +42,32 @@ public:
     kernel.walk([&](DotOp) { products = true; });
     if (products)
       return;
+    SmallVector<RankedTensorType> matrices;
     kernel.walk([&](Operation *op) {
       for (Value v : op->getResults())
         if (auto t = dyn_cast<RankedTensorType>(v.getType());
             t && t.getRank() == 2)
-          mapped(t);
+          matrices.push_back(t);
     });
+    for (RankedTensorType t : matrices)
+      fewLines.insert(t.getDimSize(0));
+    for (RankedTensorType t : matrices)
+      fewLines.erase(t.getDimSize(1));
+    for (RankedTensorType t : matrices)
+      mapped(t);
   }
 
   LogicalResult run() { return map(&kernel.getBody().front()); }
 
 private:
+  /// What a tile dim is padded to: a multiple of 16, as products need it. Where
+  /// there are none, few lines need not become more.
+  int64_t padded(int64_t size) const {
+    return size < 16 && fewLines.contains(size)
+               ? int64_t(llvm::PowerOf2Ceil(size))
+               : int64_t(llvm::alignTo(size, 16));
+  }
+
   LogicalResult map(Block *block);
   LogicalResult map(Operation *op);
   LogicalResult mapReduce(ReduceOp op);
@@ -77,7 +90,9 @@ private:
       if (lines && lines.getShape()[0] == shape[0] &&
           lines.getShape()[1] == shape[1])
         return layoutOf(lines);
-      auto l = ThreadLayoutAttr::getRows(ctx, shape[0], shape[1], 8, warps);
+      int64_t vector = shape[0] * shape[1] / 8 < warps * kWarp ? 4 : 8;
+      auto l =
+          ThreadLayoutAttr::getRows(ctx, shape[0], shape[1], vector, warps);
       if (!lines)
         lines = RankedTensorType::get(shape, IndexType::get(ctx), l);
       return l;
@@ -100,13 +115,14 @@ private:
                OperandRange indices, MutableOperandRange limits);
   Value fillPadding(OpBuilder &b, Value v, ArrayRef<int64_t> sizes,
                     unsigned dim, double fill);
-  Value toShared(Value v, ArrayRef<int64_t> sizes, unsigned innerDim);
+  Value toShared(Value v, ArrayRef<int64_t> sizes);
 
   KernelOp kernel;
   bool deterministic;
   MLIRContext *ctx;
   int64_t warps;
   bool products = false;
+  llvm::SmallSet<int64_t, 4> fewLines; ///< numbers of lines, never a length
   /// The first tile of rank 2 in a kernel without products.
   RankedTensorType lines;
   /// The shapes that tiles had on the nest level.
@@ -172,13 +188,21 @@ static bool isZeroPadded(Value v) {
   return v.getDefiningOp<LoadOp>() != nullptr;
 }
 
-/// A view of shared memory that holds `v`; a product sums over `innerDim`, so
-/// that nothing but zeros may lie past its old size.
-Value TileMapper::toShared(Value v, ArrayRef<int64_t> sizes,
-                           unsigned innerDim) {
+/// True if a product sums over `dim` of `v`, or of a transpose of it.
+static bool isSummedOver(Value v, unsigned dim) {
+  return llvm::any_of(v.getUses(), [&](OpOperand &use) {
+    if (auto transpose = dyn_cast<TransposeOp>(use.getOwner()))
+      return isSummedOver(transpose.getResult(), 1 - dim);
+    return isa<DotOp>(use.getOwner()) && use.getOperandNumber() == 1 - dim;
+  });
+}
+
+/// A view of shared memory that holds `v`. Where products sum over a dim, nothing
+/// but zeros may lie past its old size.
+Value TileMapper::toShared(Value v, ArrayRef<int64_t> sizes) {
   if (auto transpose = v.getDefiningOp<TransposeOp>()) {
     SmallVector<int64_t> swapped(llvm::reverse(sizes));
-    Value buffer = toShared(transpose.getTile(), swapped, 1 - innerDim);
+    Value buffer = toShared(transpose.getTile(), swapped);
     OpBuilder b(transpose);
     if (Operation *def = buffer.getDefiningOp();
         def->getBlock() == transpose->getBlock() &&
@@ -196,7 +220,8 @@ Value TileMapper::toShared(Value v, ArrayRef<int64_t> sizes,
   Value stored = v;
   if (!isZeroPadded(v))
     for (unsigned dim : {0, 1})
-      stored = fillPadding(b, stored, sizes, dim, 0);
+      if (isSummedOver(v, dim))
+        stored = fillPadding(b, stored, sizes, dim, 0);
   known = AllocOp::create(
       top, v.getLoc(),
       bufferFor(tileType(v).getShape(), tileType(v).getElementType()),
@@ -207,8 +232,8 @@ Value TileMapper::toShared(Value v, ArrayRef<int64_t> sizes,
 
 LogicalResult TileMapper::mapDot(DotOp op) {
   OpBuilder b(op);
-  Value a = toShared(op.getA(), logical[op.getA()], 1);
-  Value c = toShared(op.getB(), logical[op.getB()], 0);
+  Value a = toShared(op.getA(), logical[op.getA()]);
+  Value c = toShared(op.getB(), logical[op.getB()]);
   Value acc = op.getAcc();
   auto result = MmaOp::create(b, op.getLoc(), acc.getType(), a, c, acc);
   op.getResult().replaceAllUsesWith(result.getResult());
@@ -374,7 +399,7 @@ LogicalResult TileMapper::map(Operation *op) {
 
 /// Warps by the accumulators that a thread must hold: what loops carry and the
 /// two largest products that start anew, in at most 208 of its 255 registers.
-int64_t chooseWarps(NestOp nest, bool warpgroups) {
+int64_t chooseWarps(NestOp nest, bool aligned, bool warpgroups) {
   int64_t carried = 0;
   SmallVector<int64_t> fresh = {0, 0}; // sizes of products that start anew
   nest.walk([&](scf::ForOp loop) {
@@ -394,8 +419,22 @@ int64_t chooseWarps(NestOp nest, bool warpgroups) {
     fresh.push_back(type.getNumElements() * type.getElementTypeBitWidth() / 32);
   });
   llvm::sort(fresh, std::greater<>());
+  // Lines of few rows would be spread over warps, which then exchange what they
+  // reduce in every iteration: one warp does without, if what it loads is not
+  // in its registers.
+  bool products = false, narrow = aligned, reduces = false;
+  nest.walk([&](DotOp dot) {
+    auto acc = dot.getResult().getType(), a = dot.getA().getType();
+    narrow &= acc.getDimSize(0) <= 16 && a.getElementTypeBitWidth() == 16;
+    products = true;
+  });
+  nest.walk([&](ReduceOp reduce) {
+    reduces |= reduce->getParentOfType<scf::ForOp>() && reduce.getDim() == 1;
+  });
   // With products of four warps, 128 rows are for two of these.
-  int64_t warps = warpgroups && rows >= 128 ? 8 : 4;
+  int64_t warps = products && narrow && reduces ? 1
+                  : warpgroups && rows >= 128   ? 8
+                                                : 4;
   while (warps < 16 && (carried + fresh[0] + fresh[1]) / (warps * kWarp) > 208)
     warps *= 2;
   return warps;
@@ -545,7 +584,7 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   outside.setInsertionPointAfter(f);
   auto kernel = KernelOp::create(
       outside, loc, name, b.getFunctionType(types, {}), ArrayAttr(),
-      ArrayAttr(), warps ? warps : chooseWarps(nest, warpgroups),
+      ArrayAttr(), warps ? warps : chooseWarps(nest, aligned, warpgroups),
       /*min_blocks=*/1, alignments);
   Block *body = &kernel.getBody().emplaceBlock();
   for (auto [v, type] : llvm::zip(passed, types))
