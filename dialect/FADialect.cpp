@@ -40,6 +40,13 @@ void fathom::registerFA(DialectRegistry &registry) {
                   scf::SCFDialect, tensor::TensorDialect>();
 }
 
+bool fathom::isElementwise(Operation *op) {
+  return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
+             op->getDialect()) &&
+         op->getNumResults() == 1 && op->getNumOperands() != 0 &&
+         isTile(op->getResult(0));
+}
+
 FloatType fathom::getAccType(Type dtype) {
   Builder b(dtype.getContext());
   return dtype.isF64() ? cast<FloatType>(b.getF64Type())

@@ -34,6 +34,15 @@ void registerFA(mlir::DialectRegistry &registry);
 /// The type scores and softmax are computed in: f64 for f64, else f32.
 mlir::FloatType getAccType(mlir::Type dtype);
 
+inline bool isTile(mlir::Value v) {
+  return mlir::isa<mlir::RankedTensorType>(v.getType());
+}
+inline mlir::RankedTensorType tileType(mlir::Value v) {
+  return mlir::cast<mlir::RankedTensorType>(v.getType());
+}
+/// True for ops of arith and math that map tiles entry by entry.
+bool isElementwise(mlir::Operation *op);
+
 /// The function attribute that carries the schedule; the only discardable
 /// attribute that passes read.
 inline constexpr llvm::StringLiteral kScheduleAttr = "fa.schedule";

@@ -221,6 +221,10 @@ def SelectSchedulePass : Pass<"fa-select-schedule", "::mlir::ModuleOp"> {
            "where the hint is less than these">,
     Option<"groupSplits", "group-splits", "int64_t", "1",
            "parts of the query heads of a KV head that the backward passes over in parallel">,
+    Option<"numWarps", "num-warps", "int64_t", "0",
+           "GPU: warps per CTA, a power of 2 (0: by the registers needed)">,
+    Option<"stages", "stages", "int64_t", "0",
+           "GPU: buffers for what loops copy ahead (0: default)">,
     Option<"deterministic", "deterministic", "bool", "false",
            "promise bitwise equal results in every run">,
     Option<"gpu", "gpu", "bool", "false", "defaults for a GPU">,
@@ -725,7 +729,7 @@ def MapToGpuPass : Pass<"fa-map-to-gpu", "::mlir::ModuleOp"> {
   let description = [{
     Required on the way to a GPU. Each `fa.nest` becomes a `fa_gpu.kernel` whose
     CTAs run one item each, and its launch. The number of warps follows from the
-    registers that accumulators take, unless `num-warps` is given. Tiles are
+    registers that accumulators take, unless the schedule has `num_warps`. Tiles are
     padded to multiples of 16 and get a layout by their shape; factors of
     products are stored in shared memory. With `aligned`, arrays of tiles whose
     last dim is static are taken to have a last stride of 1 and all else in
@@ -756,7 +760,7 @@ def MapToGpuPass : Pass<"fa-map-to-gpu", "::mlir::ModuleOp"> {
     Option<"aligned", "aligned", "bool", "false",
            "arrays with a static last dim are aligned to 16 bytes">,
     Option<"numWarps", "num-warps", "int64_t", "0",
-           "warps per CTA, a power of 2; 0: by the registers needed">,
+           "warps per CTA without a schedule, a power of 2; 0: by the registers needed">,
     Option<"warpgroups", "warpgroups", "bool", "false",
            "more warps, for products of four of them">
   ];
@@ -1039,8 +1043,13 @@ def GpuFoldExp2Pass : Pass<"fa-gpu-fold-exp2", "::mlir::ModuleOp"> {
     %d = arith.subf %x, %mm           // fa.broadcast (%m * log2 e)
     %p = math.exp2 %d fastmath<afn>
     ```
+    A maximum that a loop carries, and that exponents depend on, is carried times
+    log2 e and divided by it where it is used for something else.
+
     Numerics: within 2 ulp of f32 of the exact exponential, times |x|; 0 where
-    that is less than 2^-126. A factor of less than 1e-18 or more than 1e18
+    that is less than 2^-126. Where an exponent is x less a value per row, all of
+    a row are off by one factor of up to 2^(2^-24 |value|), which quotients of
+    such sums don't show; values beyond 1e8 need exp as it is. A factor of less than 1e-18 or more than 1e18
     stays where it is.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
@@ -1349,12 +1358,46 @@ def GpuCopyAsyncPass : Pass<"fa-gpu-copy-async", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fathom::gpu::FAGpuDialect"];
 }
 
+def GpuReloadFactorsPass : Pass<"fa-gpu-reload-factors", "::mlir::ModuleOp"> {
+  let summary = "Load wide factors for each product anew, long sums in parts (optional)";
+  let description = [{
+    For kernels whose buffers take more than `limit` bytes, where tiles of fewer
+    rows are no way out: no factor stays on chip from one product to the next.
+    A product of two loaded factors becomes a loop over parts of its sum.
+
+    Before:
+    ```mlir
+    %q = fa.load %Q[%i, %c0] below(%m, %c512) : memref<?x512xf64> -> tensor<16x512xf64, #l>
+    fa_gpu.store_shared %q, %qs : tensor<16x512xf64, #l>, !fa_gpu.shared<16x512xf64, pitch = 514>
+    ... (the same for %ks) ...
+    %s = fa_gpu.mma %qs, %kt, %zero : ...
+    ```
+    After:
+    ```mlir
+    %s = scf.for %c = %c0 to %c512 step %c32 iter_args(%acc = %zero) -> (tensor<16x16xf64, #acc>) {
+      %q = fa.load %Q[%i, %c] below(%m, %c512) : memref<?x512xf64> -> tensor<16x32xf64, #l>
+      fa_gpu.store_shared %q, %qs : tensor<16x32xf64, #l>, !fa_gpu.shared<16x32xf64, pitch = 34>
+      ... (the same for %ks) ...
+      %r = fa_gpu.mma %qs, %kt, %acc : ...
+      scf.yield %r : tensor<16x16xf64, #acc>
+    }
+    ```
+    Numerics: unchanged.
+  }];
+  let options = [Option<"limit", "limit", "int64_t", "0",
+                        "bytes of shared memory that a CTA can have (0: no limit)">];
+  let dependentDialects = ["::fathom::gpu::FAGpuDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
 def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
   let summary = "Issue the copies of innermost loops some iterations ahead (optional)";
   let description = [{
     For a copy that is issued in every iteration, to a buffer that only the
     loop uses, from a place that follows from the loop's variable. The buffer
-    gets `stages` stages; the loop carries the number of its own. A copy of an
+    gets `stages` stages, as many as the schedule of the function that launches
+    the kernel has; the loop carries the number of its own. A copy of an
     iteration that would not run is not issued; its group is closed empty.
     With `stages=1` a buffer stays one: its copy is issued after its last use,
     where threads wait for another buffer anyway, and waited for before its
@@ -1386,7 +1429,7 @@ def GpuPipelineLoadsPass : Pass<"fa-gpu-pipeline-loads", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"stages", "stages", "int64_t", "2",
-                        "stages of a buffer; 1: copies are issued once it is free">];
+                        "stages of a buffer without a schedule; 1: copies are issued once it is free">];
   let dependentDialects = ["::fathom::gpu::FAGpuDialect",
                            "::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];

@@ -40,6 +40,7 @@ ArrayRef<PipelineStep> fathom::pipelineSteps() {
       {"map", "fa-map-to-gpu", true, "gpu"},
       {"map", "fa-gpu-orient-tiles", false, "gpu"},
       {"map", "fa-gpu-forward-fragments", false, "gpu"},
+      {"map", "fa-gpu-reload-factors", false, "gpu"},
       {"map", "fa-gpu-copy-async", false, "gpu"},
       {"map", "fa-gpu-stage-lines", false, "gpu"},
       {"map", "fa-gpu-pipeline-loads", false, "gpu"},
@@ -85,12 +86,12 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
     return llvm::formatv("lse-grad={0} capture-grads={1}", o.lseGrad,
                          o.captureGrads);
   if (pass == "fa-select-schedule") {
-    std::string s =
-        llvm::formatv("block-m={0} block-n={1} dq-splits={2} kv-splits={3} "
-                      "seqlen-q-hint={4} pack-heads={5} group-splits={6} "
-                      "deterministic={7}",
-                      o.blockM, o.blockN, o.dqSplits, o.kvSplits, o.seqlenQHint,
-                      o.packHeads, o.groupSplits, o.deterministic);
+    std::string s = llvm::formatv(
+        "block-m={0} block-n={1} dq-splits={2} kv-splits={3} "
+        "seqlen-q-hint={4} pack-heads={5} group-splits={6} "
+        "num-warps={7} stages={8} deterministic={9}",
+        o.blockM, o.blockN, o.dqSplits, o.kvSplits, o.seqlenQHint, o.packHeads,
+        o.groupSplits, o.numWarps, o.stages, o.deterministic);
     if (!o.pPolicy.empty())
       s += " p-policy=" + o.pPolicy;
     if (!o.dqPolicy.empty())
@@ -108,12 +109,12 @@ static std::string optionsOf(StringRef pass, const PipelineOptions &o) {
   if (pass == "fa-specialize-masked-blocks")
     return o.target == "cpu" ? "" : "selects-only=true";
   if (pass == "fa-map-to-gpu")
-    return llvm::formatv("aligned={0} num-warps={1} warpgroups={2}", o.aligned,
-                         o.numWarps, o.target == kWithWarpgroups);
+    return llvm::formatv("aligned={0} warpgroups={1}", o.aligned,
+                         o.target == kWithWarpgroups);
   if (pass == "fa-gpu-orient-tiles")
     return llvm::formatv("warpgroups={0}", o.target == kWithWarpgroups);
-  if (pass == "fa-gpu-pipeline-loads")
-    return llvm::formatv("stages={0}", o.stages);
+  if (pass == "fa-gpu-reload-factors")
+    return llvm::formatv("limit={0}", o.sharedBytes);
   if (pass == "fa-map-to-cpu")
     return o.mapOptions;
   return "";

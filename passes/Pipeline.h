@@ -57,14 +57,15 @@ struct PipelineOptions {
   bool countTiles = false;
   // Which passes run.
   std::vector<std::string> skip; ///< optional passes to leave out
-  std::string startAfter; ///< a pass or a stage the input has been through
-  std::string stopAfter;  ///< a pass or a stage; empty: all
-  bool partition = true;  ///< cut the joint function in two
-  bool map = true;        ///< end with the map stage
-  bool runnable = false;  ///< add required passes that `stopAfter` cut off
-  std::string mapOptions; ///< options of fa-map-to-cpu
-  int64_t numWarps = 0;   ///< GPU: warps per CTA; 0: by the registers needed
-  int64_t stages = 2;     ///< GPU: buffers for what loops copy ahead
+  std::string startAfter;  ///< a pass or a stage the input has been through
+  std::string stopAfter;   ///< a pass or a stage; empty: all
+  bool partition = true;   ///< cut the joint function in two
+  bool map = true;         ///< end with the map stage
+  bool runnable = false;   ///< add required passes that `stopAfter` cut off
+  std::string mapOptions;  ///< options of fa-map-to-cpu
+  int64_t sharedBytes = 0; ///< GPU: on chip, that a CTA can have; 0: any
+  int64_t numWarps = 0;    ///< GPU: warps per CTA; 0: by the registers needed
+  int64_t stages = 0; ///< GPU: buffers for what loops copy ahead; 0: default
   /// Passes put in for tests: after `first` runs `second`, as pipeline text.
   std::vector<std::pair<std::string, std::string>> insertAfter;
 };

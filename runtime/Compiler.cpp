@@ -316,7 +316,7 @@ static ScheduleAttr scheduleOf(mlir::ModuleOp module) {
 /// else counts on them. False: nothing is left to try.
 static bool shrink(PipelineOptions &o, const PipelineOptions &given,
                    ScheduleAttr schedule) {
-  if (o.stages > 1) {
+  if (schedule && schedule.getStages() > 1) {
     o.stages = 1;
     return true;
   }
@@ -533,6 +533,7 @@ compile(VariantSource &source, const CompileOptions &options) {
   p.runnable = true;
   if (back->gpu) {
     p.target = options.target;
+    p.sharedBytes = back->target.limits.sharedPerCta;
     p.aligned = options.aligned;
     p.part = options.piece == Piece::backward ? "backward" : "forward";
   }

@@ -62,7 +62,7 @@ struct CompileOptions {
   bool aligned = false;
   int64_t blockM = 0, blockN = 0;
   int64_t numWarps = 0; ///< GPU: warps per CTA; 0: the compiler chooses
-  int64_t stages = 2;   ///< GPU: buffers for what loops copy ahead
+  int64_t stages = 0;   ///< GPU: buffers for what loops copy ahead
   std::string pPolicy, dqPolicy;
   int64_t dqSplits = 4;
   /// Parts of the keys that the forward passes over in parallel; 0: 1, unless

@@ -72,6 +72,9 @@ public:
   std::vector<std::string> nests; ///< labels, by the id of their tile counter
   std::shared_ptr<void> code;     ///< keeps the functions alive
   std::shared_ptr<const cuda::Program> program; ///< for a GPU
+  /// Tiles counted by each kernel on a GPU, if it is compiled to count.
+  std::function<Result<std::vector<std::pair<std::string, int64_t>>>(int)>
+      ticks;
 
   bool isJoint() const { return joint.exists(); }
 

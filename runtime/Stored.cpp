@@ -113,6 +113,7 @@ Status link(Executable &e, cuda::Program program) {
     };
   }
   nameForward(e);
+  e.ticks = [code](int gpu) { return code->ticks(gpu); };
   e.program = {*made, &code->program()};
   e.code = std::const_pointer_cast<cuda::CudaProgram>(*made);
   return {};

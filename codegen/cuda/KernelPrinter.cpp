@@ -214,14 +214,9 @@ std::string Printer::arrayOf(Value tile) {
 // Elementwise work
 //===----------------------------------------------------------------------===//
 
-static bool isTile(Value v) { return isa<RankedTensorType>(v.getType()); }
-
 /// An op of arith or math on tiles whose result is no 16-bit float.
 static bool joinsGroups(Operation *op) {
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-         !isa<arith::ConstantOp>(op) && op->getNumResults() == 1 &&
-         isTile(op->getResult(0)) &&
-         !isHalf(getElementTypeOrSelf(op->getResult(0)));
+  return isElementwise(op) && !isHalf(getElementTypeOrSelf(op->getResult(0)));
 }
 
 static bool isScalarArithmetic(Operation *op) {
@@ -482,7 +477,11 @@ LogicalResult Printer::print(Operation *op) {
       .Case<ScatterAddOp>([&](auto o) { return scatterAdd(o); })
       .Case<ReduceOp>([&](auto o) { return reduce(o); })
       .Case<gpu::PartialSumOp>([&](auto o) { return partialSum(o); })
-      .Case<TickOp>([&](auto) { return success(); }) // nothing counts here
+      .Case<TickOp>([&](TickOp o) {
+        counts = true;
+        line("fa::tick(fa_counters + {});", o.getId() % 64);
+        return success();
+      })
       .Case<memref::DimOp>([&](memref::DimOp o) -> LogicalResult {
         auto index = o.getConstantIndex();
         if (!index)
@@ -629,11 +628,11 @@ llvm::Expected<Kernel> Printer::print() {
   for (auto &[name, text] : wgmmas)
     result.source += text;
   result.source +=
-      fmt::format("#endif\n\nFA_KERNEL({}, {})\nvoid {}({}) {{\n"
+      fmt::format("#endif\n\n{}FA_KERNEL({}, {})\nvoid {}({}) {{\n"
                   "  [[maybe_unused]] const int lane = fa::lane_id(), warp = "
                   "fa::warp_id();\n{}{}}}\n",
-                  result.threads, kernel.getMinBlocks(), result.name,
-                  parameters, tops, body);
+                  counts ? "FA_COUNTERS\n" : "", result.threads,
+                  kernel.getMinBlocks(), result.name, parameters, tops, body);
   return result;
 }
 

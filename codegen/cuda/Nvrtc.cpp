@@ -18,9 +18,11 @@
 
 #include <atomic>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <system_error>
 #include <thread>
+#include <unistd.h>
 
 namespace fathom::cuda {
 
@@ -138,6 +140,16 @@ std::string pathOf(void *library) {
   return map->l_name;
 }
 
+/// Of a library of 100 MB most pages are needed soon, one fault after the other:
+/// where they are not in memory yet, they come meanwhile.
+void readAhead(const std::string &file) {
+  int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return;
+  posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+  close(fd);
+}
+
 /// The build id of a library, or its size and time.
 std::string fileIdentity(const std::string &file) {
   if (auto object = llvm::object::ObjectFile::createObjectFile(file)) {
@@ -179,6 +191,7 @@ Nvrtc::Nvrtc() {
     return;
   }
   info.path = pathOf(library);
+  readAhead(info.path);
   find(library, version, "nvrtcVersion");
   find(library, numArchs, "nvrtcGetNumSupportedArchs");
   find(library, archs, "nvrtcGetSupportedArchs");

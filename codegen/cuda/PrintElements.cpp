@@ -188,11 +188,6 @@ static std::string operatorOf(Operation *op, Type element);
 
 static Type elementOf(Value v) { return getElementTypeOrSelf(v.getType()); }
 
-static bool isElementwise(Operation *op) {
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-         !isa<arith::ConstantOp>(op) && op->getNumResults() == 1;
-}
-
 bool Printer::isInline(Value v) {
   if (auto it = costs.find(v); it != costs.end())
     return it->second >= 0;

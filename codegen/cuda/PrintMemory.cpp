@@ -14,10 +14,6 @@ using namespace mlir;
 using namespace fathom;
 using namespace fathom::cuda;
 
-static RankedTensorType tileType(Value v) {
-  return cast<RankedTensorType>(v.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Accesses of several entries
 //===----------------------------------------------------------------------===//

@@ -225,6 +225,7 @@ private:
   bool singleThread = false;                  ///< only one runs the role
   /// Definitions of fa::wgmma for the shapes in use.
   std::map<std::string, std::string> wgmmas;
+  bool counts = false; ///< some fa.tick stands in it
 
   std::string top(llvm::StringRef base, llvm::StringRef type,
                   const std::string &expression);

@@ -16,6 +16,9 @@
 #define FA_KERNEL(threads, min_blocks)                                         \
   extern "C" __global__ __launch_bounds__(threads, min_blocks)
 
+/// Before a kernel that counts something; by this name the host finds it.
+#define FA_COUNTERS extern "C" __device__ unsigned long long fa_counters[64];
+
 /// Before a parameter whose place, not only value, kernels use.
 #define FA_IN_PLACE __grid_constant__
 
@@ -495,6 +498,11 @@ FA_DEVICE void atomic_add_pairs(float *p, float a, float b, float c, float d,
 
 /// Counts one up and returns what was there.
 FA_DEVICE int atomic_inc(int *p) { return atomicAdd(p, 1); }
+/// Raises a counter by one for the CTA.
+FA_DEVICE void tick(unsigned long long *counter) {
+  if (threadIdx.x == 0)
+    atomicAdd(counter, 1ull);
+}
 FA_DEVICE int load_acquire(const int *p) {
   int r;
   asm volatile("ld.acquire.gpu.global.b32 %0, [%1];"

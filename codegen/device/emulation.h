@@ -22,6 +22,10 @@
 
 #define FA_DEVICE inline
 #define FA_KERNEL(threads, min_blocks) static
+#define FA_COUNTERS                                                            \
+  extern "C" {                                                                 \
+  __attribute__((visibility("default"))) unsigned long long fa_counters[64];   \
+  }
 #define FA_IN_PLACE
 
 #include "portable.h"
@@ -125,6 +129,7 @@ using emulation::Access;
 using emulation::machine;
 
 inline int thread_id() { return machine->thread; }
+inline void tick(unsigned long long *counter) { *counter += thread_id() == 0; }
 inline int lane_id() { return machine->thread & 31; }
 inline int warp_id() { return machine->thread >> 5; }
 inline long long block_id() { return machine->block; }

@@ -9,10 +9,6 @@ using Effects =
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
 namespace {
-RankedTensorType tileType(Value v) {
-  return cast<RankedTensorType>(v.getType());
-}
-
 /// The rules shared by everything that moves a tile to or from a buffer.
 LogicalResult verifyAccess(Operation *op, RankedTensorType tile,
                            MemRefType buffer, size_t indices, size_t limits) {

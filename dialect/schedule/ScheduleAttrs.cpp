@@ -22,7 +22,8 @@ FailureOr<E> parseCase(AsmParser &p, std::optional<E> (*symbolize)(StringRef),
 } // namespace
 
 Attribute ScheduleAttr::parse(AsmParser &p, Type) {
-  int64_t blockM = 0, blockN = 0, dqSplits = 4, kvSplits = 1, groupSplits = 1;
+  int64_t blockM = 0, blockN = 0, dqSplits = 4, kvSplits = 1, groupSplits = 1,
+          numWarps = 0, stages = 2;
   PPolicy pPolicy = PPolicy::recompute;
   DQPolicy dqPolicy = DQPolicy::ordered;
   bool deterministic = false, packHeads = false;
@@ -50,6 +51,10 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
       return p.parseInteger(kvSplits);
     if (key == "group_splits")
       return p.parseInteger(groupSplits);
+    if (key == "num_warps")
+      return p.parseInteger(numWarps);
+    if (key == "stages")
+      return p.parseInteger(stages);
     if (key == "origin")
       return p.parseString(&origin);
     if (key == "p") {
@@ -69,6 +74,7 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
     }
     return p.emitError(loc, "expected one of [block_m, block_n, p, dq, "
                             "dq_splits, kv_splits, pack_heads, group_splits, "
+                            "num_warps, stages, "
                             "deterministic, origin], got '")
            << key << "'";
   };
@@ -80,7 +86,8 @@ Attribute ScheduleAttr::parse(AsmParser &p, Type) {
   }
   return getChecked([&] { return p.emitError(start); }, p.getContext(), blockM,
                     blockN, pPolicy, dqPolicy, dqSplits, kvSplits, packHeads,
-                    groupSplits, deterministic, StringRef(origin));
+                    groupSplits, numWarps, stages, deterministic,
+                    StringRef(origin));
 }
 
 void ScheduleAttr::print(AsmPrinter &p) const {
@@ -95,6 +102,10 @@ void ScheduleAttr::print(AsmPrinter &p) const {
     p << ", pack_heads";
   if (getGroupSplits() != 1)
     p << ", group_splits = " << getGroupSplits();
+  if (getNumWarps())
+    p << ", num_warps = " << getNumWarps();
+  if (getStages() != 2)
+    p << ", stages = " << getStages();
   if (getDeterministic())
     p << ", deterministic";
   p << ", origin = ";
@@ -106,6 +117,7 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockM, int64_t blockN, PPolicy,
                                    DQPolicy dq, int64_t dqSplits,
                                    int64_t kvSplits, bool, int64_t groupSplits,
+                                   int64_t numWarps, int64_t stages,
                                    bool deterministic, StringRef) {
   auto legal = [](int64_t b) { return b >= 8 && b <= 512 && b % 8 == 0; };
   if (!legal(blockM))
@@ -123,11 +135,24 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (groupSplits < 1 || groupSplits > 64)
     return emitError() << "expected group_splits from 1 to 64, got "
                        << groupSplits;
+  if (numWarps &&
+      (numWarps < 0 || numWarps > 32 || !llvm::isPowerOf2_64(numWarps)))
+    return emitError() << "expected num_warps to be one of [1, 2, 4, 8, 16, "
+                          "32], or 0 to leave the choice, got "
+                       << numWarps;
+  if (stages < 1 || stages > 8)
+    return emitError() << "expected stages from 1 to 8, got " << stages;
   if (deterministic && dq == DQPolicy::atomic)
     return emitError()
            << "expected dq to be sequential, ordered, split or two_kernel in a "
               "deterministic schedule, got atomic";
   return success();
+}
+
+ScheduleAttr ScheduleAttr::withP(PPolicy p) const {
+  return get(getContext(), getBlockM(), getBlockN(), p, getDq(), getDqSplits(),
+             getKvSplits(), getPackHeads(), getGroupSplits(), getNumWarps(),
+             getStages(), getDeterministic(), getOrigin());
 }
 
 /// True if `v` is computed from `iv`.

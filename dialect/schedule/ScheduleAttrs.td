@@ -34,7 +34,9 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
     passed over in parallel by the forward. `pack_heads` makes the rows of a
     tile the query heads of a KV head, for one query row; `group_splits` parts
     of the query heads of a KV head are passed over in parallel by the backward
-    for the gradients of K and V. `origin` says who chose: `text` (it stood in the input), `option`, or `default`.
+    for the gradients of K and V. On a GPU a CTA has `num_warps` warps (0: as many
+    as the tiles of a kernel need registers for), and what a loop copies ahead has
+    `stages` buffers (1: nothing is copied ahead). `origin` says who chose: `text` (it stood in the input), `option`, or `default`.
 
     `deterministic` promises results that are bitwise the same in every run,
     whatever the number of threads. The verifier holds a function to it: no
@@ -43,6 +45,7 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
     ```mlir
     #fa.schedule<block_m = 64, block_n = 64, p = recompute, dq = ordered,
                  dq_splits = 4, kv_splits = 8, pack_heads, group_splits = 2,
+                 num_warps = 8, stages = 3,
                  origin = "default">
     ```
   }];
@@ -55,10 +58,16 @@ def FA_ScheduleAttr : FA_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"int64_t", "1">:$kvSplits,
     DefaultValuedParameter<"bool", "false">:$packHeads,
     DefaultValuedParameter<"int64_t", "1">:$groupSplits,
+    DefaultValuedParameter<"int64_t", "0">:$numWarps,
+    DefaultValuedParameter<"int64_t", "2">:$stages,
     DefaultValuedParameter<"bool", "false">:$deterministic,
     StringRefParameter<"who chose">:$origin);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The same with another policy for P.
+    ScheduleAttr withP(::fathom::PPolicy p) const;
+  }];
 }
 
 #endif // FATHOM_DIALECT_SCHEDULE_SCHEDULEATTRS_TD

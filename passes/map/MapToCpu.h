@@ -32,18 +32,8 @@ struct Machine {
   bool hasScale() const { return vectorBits == 512; }
 };
 
-inline bool isTile(mlir::Value v) {
-  return mlir::isa<mlir::RankedTensorType>(v.getType());
-}
-inline mlir::RankedTensorType tileType(mlir::Value v) {
-  return mlir::cast<mlir::RankedTensorType>(v.getType());
-}
-
 /// Strips fa.transpose; `flipped` is toggled for each one.
 mlir::Value stripTransposes(mlir::Value v, bool &flipped);
-
-/// True for ops that map entry by entry on tiles: arith and math.
-bool isElementwise(mlir::Operation *op);
 
 //===----------------------------------------------------------------------===//
 // Lanes

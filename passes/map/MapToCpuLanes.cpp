@@ -22,13 +22,6 @@ Value cpu::stripTransposes(Value v, bool &flipped) {
   return v;
 }
 
-bool cpu::isElementwise(Operation *op) {
-  return op->getNumResults() == 1 && isTile(op->getResult(0)) &&
-         op->getNumRegions() == 0 &&
-         isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-         op->getNumOperands() != 0;
-}
-
 namespace {
 bool isRank2(Value v) { return isTile(v) && tileType(v).getRank() == 2; }
 

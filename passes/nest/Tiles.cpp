@@ -176,7 +176,6 @@ SmallVector<Value> fathom::inlineOnTiles(
     SmallVector<Value> operands;
     for (Value o : op.getOperands())
       operands.push_back(map.lookup(o));
-    auto isTile = [](Value v) { return isa<RankedTensorType>(v.getType()); };
     if (auto c = dyn_cast<ContributeOp>(op)) {
       if (contribute)
         contribute(c, operands[0], ArrayRef<Value>(operands).drop_front(2));

@@ -27,6 +27,7 @@ ScheduleAttr cpuSchedule(MLIRContext *ctx, int64_t headDim) {
   return ScheduleAttr::get(ctx, block, block, PPolicy::recompute,
                            DQPolicy::ordered, 4, /*kvSplits=*/1,
                            /*packHeads=*/false, /*groupSplits=*/1,
+                           /*numWarps=*/0, /*stages=*/2,
                            /*deterministic=*/false, "default");
 }
 
@@ -64,6 +65,7 @@ ScheduleAttr gpuSchedule(MLIRContext *ctx, Type dtype, int64_t headDim,
     n = std::min<int64_t>(n, 64);
   return ScheduleAttr::get(ctx, m, n, PPolicy::recompute, DQPolicy::atomic, 4,
                            /*kvSplits=*/1, pack, /*groupSplits=*/1,
+                           /*numWarps=*/0, /*stages=*/2,
                            /*deterministic=*/false, "default");
 }
 
@@ -85,18 +87,23 @@ struct SelectSchedulePass
         continue;
       // The verifier has checked its type.
       if (auto given = func->getAttrOfType<ScheduleAttr>(kScheduleAttr)) {
-        if (deterministic && !given.getDeterministic()) {
+        // A promise can be added, and what can't be kept on chip taken back.
+        int64_t fewer = stages ? std::min<int64_t>(stages, given.getStages())
+                               : given.getStages();
+        if ((deterministic && !given.getDeterministic()) ||
+            fewer != given.getStages()) {
           auto kept = ScheduleAttr::getChecked(
               [&] { return func.emitError(); }, ctx, given.getBlockM(),
               given.getBlockN(), given.getP(), given.getDq(),
               given.getDqSplits(), given.getKvSplits(), given.getPackHeads(),
-              given.getGroupSplits(), true, given.getOrigin());
+              given.getGroupSplits(), given.getNumWarps(), fewer,
+              deterministic || given.getDeterministic(), given.getOrigin());
           if (!kept)
             return signalPassFailure();
           func->setAttr(kScheduleAttr, kept);
         }
         if (blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() ||
-            kvSplits != 1 || packHeads || groupSplits != 1)
+            kvSplits != 1 || packHeads || groupSplits != 1 || numWarps)
           func.emitWarning(
               "the schedule in the text stands; the options for tiles and "
               "policies are ignored");
@@ -141,11 +148,12 @@ struct SelectSchedulePass
       }
       bool any = blockM || blockN || !pPolicy.empty() || !dqPolicy.empty() ||
                  dqSplits != 4 || kvSplits != 1 || packHeads ||
-                 groupSplits != 1 || deterministic;
+                 groupSplits != 1 || numWarps || stages || deterministic;
       auto chosen = ScheduleAttr::getChecked(
           [&] { return func.emitError(); }, ctx, m, n, p, dq, (int64_t)dqSplits,
           (int64_t)kvSplits, packHeads || s.getPackHeads(),
-          (int64_t)groupSplits, (bool)deterministic,
+          (int64_t)groupSplits, (int64_t)numWarps,
+          stages ? (int64_t)stages : s.getStages(), (bool)deterministic,
           StringRef(any ? "option" : "default"));
       if (!chosen)
         return signalPassFailure();

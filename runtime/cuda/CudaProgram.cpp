@@ -5,10 +5,12 @@
 #include "codegen/cuda/Target.h"
 #include "runtime/PartTimes.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace fathom::cuda {
 
@@ -39,6 +41,7 @@ private:
 /// A program's kernels on one GPU.
 struct CudaProgram::Loaded {
   std::vector<Function> functions;
+  std::vector<Module> modules;
 };
 
 CudaProgram::CudaProgram(Program program) : program_(std::move(program)) {
@@ -78,7 +81,7 @@ const PlanRunner *CudaProgram::find(const std::string &plan) const {
 //===----------------------------------------------------------------------===//
 
 Status CudaProgram::loadKernel(const Driver &driver, const Gpu &gpu, int index,
-                               Function &function) const {
+                               Module &module, Function &function) const {
   const Kernel &k = program_.kernels[index];
   Target target;
   std::string reason;
@@ -106,7 +109,6 @@ Status CudaProgram::loadKernel(const Driver &driver, const Gpu &gpu, int index,
   char log[4096] = {};
   int options[] = {kErrorLog, kErrorLogBytes};
   void *values[] = {log, reinterpret_cast<void *>(sizeof(log) - 1)};
-  Module module = nullptr;
   if (Code code =
           f.ModuleLoadDataEx(&module, image->c_str(), 2, options, values)) {
     Status s = driver.status(code, what);
@@ -163,8 +165,11 @@ Result<const CudaProgram::Loaded *> CudaProgram::loadNow(const Driver &driver,
   OutsideCapture outside(driver);
   auto made = std::make_unique<Loaded>();
   made->functions.resize(program_.kernels.size());
+  made->modules.resize(program_.kernels.size());
   for (size_t k = 0; k < made->functions.size(); ++k)
-    if (Status s = loadKernel(driver, gpu, k, made->functions[k]); !s)
+    if (Status s =
+            loadKernel(driver, gpu, k, made->modules[k], made->functions[k]);
+        !s)
       return s;
   perGpu[gpu.number].store(made.get());
   return static_cast<const Loaded *>(made.release());
@@ -299,6 +304,34 @@ Status CudaProgram::load(int number) const {
   return onGpu(number, [&](const Driver &driver, const Gpu &gpu) {
     return loaded(driver, gpu).status();
   });
+}
+
+Result<std::vector<std::pair<std::string, int64_t>>>
+CudaProgram::ticks(int number) const {
+  std::vector<std::pair<std::string, int64_t>> all;
+  Status s = onGpu(number, [&](const Driver &driver, const Gpu &gpu) -> Status {
+    auto there = loaded(driver, gpu);
+    if (!there)
+      return there.status();
+    for (auto [n, module] : llvm::enumerate((*there)->modules)) {
+      Address address = 0;
+      size_t bytes = 0;
+      if (driver.api().ModuleGetGlobal(&address, &bytes, module, "fa_counters"))
+        continue; // it counts nothing
+      std::vector<int64_t> counters(bytes / sizeof(int64_t));
+      if (Status copied = copy(number, counters.data(),
+                               reinterpret_cast<const void *>(address), bytes);
+          !copied)
+        return copied;
+      all.push_back(
+          {program_.kernels[n].name,
+           std::accumulate(counters.begin(), counters.end(), int64_t(0))});
+    }
+    return {};
+  });
+  if (!s)
+    return s;
+  return all;
 }
 
 } // namespace fathom::cuda

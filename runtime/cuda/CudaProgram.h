@@ -47,13 +47,17 @@ public:
   /// Loads everything on a GPU, which run() does at first need.
   Status load(int gpu) const;
 
+  /// How often the fa.ticks of each kernel ran on a GPU since it was loaded
+  /// there; without the kernels that have none. Waits for the GPU's work.
+  Result<std::vector<std::pair<std::string, int64_t>>> ticks(int gpu) const;
+
 private:
   struct Loaded;
   explicit CudaProgram(Program program);
   Result<const Loaded *> loaded(const Driver &driver, const Gpu &gpu) const;
   Result<const Loaded *> loadNow(const Driver &driver, const Gpu &gpu) const;
   Status loadKernel(const Driver &driver, const Gpu &gpu, int kernel,
-                    Function &function) const;
+                    Module &module, Function &function) const;
   Status checkParameters(const Driver &driver, int kernel,
                          Function function) const;
 

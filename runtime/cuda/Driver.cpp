@@ -91,6 +91,7 @@ Status Driver::open() {
   find(f.ModuleLoadDataEx, "cuModuleLoadDataEx");
   find(f.ModuleUnload, "cuModuleUnload");
   find(f.ModuleGetFunction, "cuModuleGetFunction");
+  find(f.ModuleGetGlobal, "cuModuleGetGlobal_v2");
   find(f.FuncGetAttribute, "cuFuncGetAttribute");
   find(f.FuncSetAttribute, "cuFuncSetAttribute");
   find(f.LaunchKernel, "cuLaunchKernel");

@@ -39,6 +39,7 @@ struct Api {
   Code (*ModuleLoadDataEx)(Module *, const void *, unsigned, int *, void **);
   Code (*ModuleUnload)(Module);
   Code (*ModuleGetFunction)(Function *, Module, const char *);
+  Code (*ModuleGetGlobal)(Address *, size_t *, Module, const char *);
   Code (*FuncGetAttribute)(int *, int attribute, Function);
   Code (*FuncSetAttribute)(Function, int attribute, int);
   /// Since CUDA 12.4, else null.

@@ -7,8 +7,8 @@
 
 // CHECK: func.func private @default() attributes {fa.schedule = #fa.schedule<block_m = 64, block_n = 32, p = recompute, dq = ordered, origin = "text">}
 func.func private @default() attributes {fa.schedule = #fa.schedule<block_m = 64, block_n = 32>}
-// CHECK: #fa.schedule<block_m = 8, block_n = 512, p = store_compressed, dq = split, dq_splits = 7, kv_splits = 3, deterministic, origin = "said \22so\22">
-func.func private @all() attributes {fa.schedule = #fa.schedule<block_m = 8, block_n = 512, p = store_compressed, dq = split, dq_splits = 7, kv_splits = 3, deterministic, origin = "said \"so\"">}
+// CHECK: #fa.schedule<block_m = 8, block_n = 512, p = store_compressed, dq = split, dq_splits = 7, kv_splits = 3, num_warps = 16, stages = 1, deterministic, origin = "said \22so\22">
+func.func private @all() attributes {fa.schedule = #fa.schedule<block_m = 8, block_n = 512, p = store_compressed, dq = split, dq_splits = 7, kv_splits = 3, num_warps = 16, stages = 1, deterministic, origin = "said \"so\"">}
 
 !buffer = memref<?x?x?x8xf32, strided<[?, ?, ?, ?], offset: ?>>
 

@@ -57,6 +57,32 @@ TEST(GpuEdges, AnySizeIsRight) {
     }
 }
 
+// A factor of 16 rows of 512 doubles takes 64 KiB, a CTA of the smallest GPUs
+// has 99: factors are loaded for each product, sums go in parts.
+TEST(GpuEdges, TheWidestHeadsFitTheSmallestGpu) {
+  Spec spec = named("causal", DType::f64);
+  spec.d = 500;
+  spec.dv = 512;
+  spec.heads = 2;
+  spec.kvHeads = spec.batch = 1;
+  spec.sq = 20;
+  spec.sk = 37;
+  World w(spec);
+  for (bool aligned : {false, true}) {
+    PipelineOptions p = gpuOptions(w, "sm_86", 0, 0);
+    p.aligned = aligned;
+    p.stages = 1;
+    auto e = compiled(w, p);
+    ASSERT_TRUE(e);
+    EXPECT_EQ(w.failures(w.run(e->executable)), "");
+  }
+  PipelineOptions without = gpuOptions(w, "sm_86", 0, 0);
+  without.skip = {"fa-gpu-reload-factors"};
+  std::string error;
+  EXPECT_FALSE(Emulated::compile(w, without, error));
+  EXPECT_NE(error.find("bytes of shared memory"), std::string::npos) << error;
+}
+
 /// The same where the copy engine fills buffers and warps have roles.
 TEST(GpuEdges, AnySizeIsRightByBoxes) {
   std::vector<std::pair<int, int>> sizes = {
@@ -89,8 +115,11 @@ TEST(GpuEdges, ForwardAloneIsRight) {
     World w(named(name, DType::f16));
     PipelineOptions p = gpuOptions(w);
     p.backward = false;
+    p.countTiles = true;
     auto e = compiled(w, p);
     ASSERT_TRUE(e);
+    EXPECT_NE(e->programs[0].kernels[0].source.find("fa::tick("),
+              std::string::npos);
     Results r = w.run(e->executable);
     EXPECT_FALSE(r.dq.defined());
     EXPECT_EQ(w.failures(r), "") << name;

@@ -32,6 +32,10 @@ inline PipelineOptions gpuOptions(const World &w, std::string target = "sm_90",
   p.headDimV = w.spec.dv;
   p.group = w.spec.heads / w.spec.kvHeads;
   p.layout = w.spec.cuQ.empty() ? "bhsd" : "packed";
+  cuda::Target gpu;
+  std::string reason;
+  if (cuda::Target::parse(target, gpu, reason))
+    p.sharedBytes = gpu.limits.sharedPerCta;
   p.target = std::move(target);
   p.blockM = blockM;
   p.blockN = blockN;

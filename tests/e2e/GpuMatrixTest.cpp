@@ -73,10 +73,10 @@ const Choice kCounts = {int(kVariants.size()), int(kTypes.size()),
                         int(kTilings.size()),  int(kStrides.size()),
                         int(kTargets.size()),  int(kLseGrads.size())};
 
-/// Three lines of 512 doubles for each of 16 keys are more shared memory than
-/// there is.
+/// Factors of 512 doubles a row fit in the default tiles only.
 bool fits(const Choice &c) {
-  return kTypes[c[1]] != DType::f64 || kHeadDims[c[2]].first < 512;
+  return kTypes[c[1]] != DType::f64 || kHeadDims[c[2]].first < 512 ||
+         kTilings[c[4]].m == 0;
 }
 
 bool isAllowed(const Choice &c) {

@@ -51,5 +51,15 @@ func.func private @f() attributes {fa.schedule = #fa.schedule<block_m = 64, bloc
 
 // -----
 
-// expected-error@+1 {{expected one of [block_m, block_n, p, dq, dq_splits, kv_splits, pack_heads, group_splits, deterministic, origin], got 'warps'}}
+// expected-error@+1 {{expected num_warps to be one of [1, 2, 4, 8, 16, 32], or 0 to leave the choice, got 6}}
+func.func private @f() attributes {fa.schedule = #fa.schedule<block_m = 64, block_n = 64, num_warps = 6>}
+
+// -----
+
+// expected-error@+1 {{expected stages from 1 to 8, got 0}}
+func.func private @f() attributes {fa.schedule = #fa.schedule<block_m = 64, block_n = 64, stages = 0>}
+
+// -----
+
+// expected-error@+1 {{expected one of [block_m, block_n, p, dq, dq_splits, kv_splits, pack_heads, group_splits, num_warps, stages, deterministic, origin], got 'warps'}}
 func.func private @f() attributes {fa.schedule = #fa.schedule<block_m = 64, block_n = 64, warps = 3>}

@@ -6,6 +6,7 @@
 
 // REMARK: [Passed] {{.*}}"1 exponentials of base 2"
 // REMARK: [Passed] {{.*}}"1 exponentials of base 2"
+// REMARK: [Passed] {{.*}}"2 exponentials of base 2"
 // REMARK: [Passed] {{.*}}"3 exponentials of base 2"
 // REMARK: [Missed] {{.*}}"nothing here is rounded to 16 bits: exp stays exact"
 
@@ -66,6 +67,56 @@ fa_gpu.kernel @branches(%x: memref<?x64xf32>, %o: memref<?x64xbf16>, %mask: memr
   %p = math.exp %y : tensor<64x64xf32, #acc>
   %h = arith.truncf %p : tensor<64x64xf32, #acc> to tensor<64x64xbf16, #acc>
   fa.store %h, %o[%c0, %c0] below(%n, %c64) : tensor<64x64xbf16, #acc>, memref<?x64xbf16>
+  fa_gpu.return
+}
+
+// A maximum that is carried is carried times log2 e: 0.5 and that are one
+// factor, and none is left where two maxima are compared or subtracted.
+// CHECK-LABEL: fa_gpu.kernel @carried
+// CHECK: %[[R:.*]]:2 = scf.for {{.*}} iter_args(%[[OLD:.*]] = %{{.*}}, %[[SUM:.*]] = %{{.*}})
+// CHECK-NEXT: %[[S:.*]] = fa.load
+// CHECK-NEXT: %[[M:.*]] = fa.reduce max %[[S]] dim 1
+// CHECK: %[[ML:.*]] = arith.mulf %[[M]], %{{.*}}
+// CHECK-NEXT: %[[NEW:.*]] = arith.maxnumf %[[OLD]], %[[ML]]
+// CHECK-NEXT: %[[SAME:.*]] = arith.cmpf ueq, %[[OLD]], %[[NEW]]
+// CHECK-NEXT: %[[D:.*]] = arith.subf %[[OLD]], %[[NEW]]
+// CHECK-NEXT: %[[A:.*]] = arith.select %[[SAME]], %{{.*}}, %[[D]]
+// CHECK-NEXT: math.exp2 %[[A]]
+// CHECK-NEXT: %[[B:.*]] = fa.broadcast %[[NEW]] dim 0
+// CHECK: %[[X:.*]] = arith.mulf %[[S]], %{{.*}}
+// CHECK-NEXT: %[[Y:.*]] = arith.subf %[[X]], %[[B]]
+// CHECK-NEXT: math.exp2 %[[Y]]
+// CHECK: scf.yield %[[NEW]]
+// CHECK: %[[LN2:.*]] = arith.constant dense<0.693147{{.*}}> : tensor<64xf32
+// CHECK: %[[BACK:.*]] = arith.mulf %[[R]]#0, %[[LN2]]
+// CHECK: fa.store %[[BACK]]
+fa_gpu.kernel @carried(%x: memref<?x64xf32>, %o: memref<?x64xbf16>, %m: memref<?xf32>, %n: index) num_warps(4) min_blocks(1) alignments([16, 16, 0, 0]) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %half = arith.constant dense<0.5> : tensor<64x64xf32, #acc>
+  %low = arith.constant dense<0xFF800000> : tensor<64xf32, #row>
+  %zero = arith.constant dense<0.0> : tensor<64xf32, #row>
+  %r:2 = scf.for %i = %c0 to %n step %c64 iter_args(%old = %low, %sum = %zero) -> (tensor<64xf32, #row>, tensor<64xf32, #row>) {
+    %s = fa.load %x[%i, %c0] below(%n, %c64) : memref<?x64xf32> -> tensor<64x64xf32, #acc>
+    %t = arith.mulf %s, %half : tensor<64x64xf32, #acc>
+    %most = fa.reduce max %t dim 1 : tensor<64x64xf32, #acc> -> tensor<64xf32, #row>
+    %new = arith.maxnumf %old, %most : tensor<64xf32, #row>
+    %same = arith.cmpf ueq, %old, %new : tensor<64xf32, #row>
+    %less = arith.subf %old, %new : tensor<64xf32, #row>
+    %none = arith.select %same, %zero, %less : tensor<64xi1, #row>, tensor<64xf32, #row>
+    %scale = math.exp %none : tensor<64xf32, #row>
+    %mm = fa.broadcast %new dim 0 : tensor<64xf32, #row> -> tensor<64x64xf32, #acc>
+    %d = arith.subf %t, %mm : tensor<64x64xf32, #acc>
+    %p = math.exp %d : tensor<64x64xf32, #acc>
+    %h = arith.truncf %p : tensor<64x64xf32, #acc> to tensor<64x64xbf16, #acc>
+    fa.store %h, %o[%i, %c0] below(%n, %c64) : tensor<64x64xbf16, #acc>, memref<?x64xbf16>
+    %l = arith.mulf %sum, %scale : tensor<64xf32, #row>
+    %part = fa.reduce add %p dim 1 : tensor<64x64xf32, #acc> -> tensor<64xf32, #row>
+    %next = arith.addf %l, %part : tensor<64xf32, #row>
+    scf.yield %new, %next : tensor<64xf32, #row>, tensor<64xf32, #row>
+  }
+  fa.store %r#0, %m[%c0] below(%n) : tensor<64xf32, #row>, memref<?xf32>
+  fa.store %r#1, %m[%c64] below(%n) : tensor<64xf32, #row>, memref<?xf32>
   fa_gpu.return
 }
 

@@ -178,3 +178,29 @@ fa_gpu.kernel @in_turn(%x: !a, %y: !a, %n: index) num_warps(2) min_blocks(1) ali
   }
   fa_gpu.return
 }
+
+// The schedule of the function that launches it says how many stages.
+// CHECK-LABEL: fa_gpu.kernel @said
+// CHECK: stages = 4>
+// THREE-LABEL: fa_gpu.kernel @said
+// THREE: stages = 4>
+fa_gpu.kernel @said(%x: !a, %n: index) num_warps(2) min_blocks(1) alignments([16, 0]) {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %c32 = arith.constant 32 : index
+  %xs = fa_gpu.alloc : !s
+  %acc = arith.constant dense<0.0> : tensor<32x32xf32, #fa_gpu.layout<registers = [2:1:1, 2:0:8, 4:1:8], lanes = [4:1:2, 8:0:1], warps = [2:0:16]>>
+  scf.for %i = %c0 to %n step %c32 {
+    fa_gpu.copy_async %x[%i, %c0] below(%n, %c16) to %xs vector 16 : !a, !s
+    fa_gpu.commit
+    fa_gpu.wait 0
+    %xt = fa_gpu.flip %xs : !s -> !st
+    %r = fa_gpu.mma %xs, %xt, %acc : !s, !st, tensor<32x32xf32, #fa_gpu.layout<registers = [2:1:1, 2:0:8, 4:1:8], lanes = [4:1:2, 8:0:1], warps = [2:0:16]>>
+  }
+  fa_gpu.return
+}
+
+func.func @host(%x: !a, %n: index) attributes {fa.schedule = #fa.schedule<block_m = 32, block_n = 32, stages = 4>} {
+  fa_gpu.launch @said grid(%n) (%x, %n) : !a, index
+  return
+}

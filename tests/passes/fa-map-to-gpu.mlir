@@ -126,3 +126,21 @@ func.func @rows(%x: memref<?x64xf32>, %table: memref<8x64xf32>, %r: memref<?x?xf
   }
   return
 }
+
+// -----
+
+// A schedule says how many warps.
+// CHECK-LABEL: fa_gpu.kernel @said.nest0(
+// CHECK-SAME: num_warps(2)
+// EIGHT-LABEL: fa_gpu.kernel @said.nest0(
+// EIGHT-SAME: num_warps(2)
+func.func @said(%x: memref<?x64xf32>, %n: index) attributes {fa.schedule = #fa.schedule<block_m = 16, block_n = 16, num_warps = 2>} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  fa.nest parallel(%i = %n step 16) {
+    %a = fa.load %x[%i, %c0] below(%n, %c64) : memref<?x64xf32> -> tensor<16x64xf32>
+    %b = math.exp %a : tensor<16x64xf32>
+    fa.store %b, %x[%i, %c0] below(%n, %c64) : tensor<16x64xf32>, memref<?x64xf32>
+  }
+  return
+}

@@ -114,6 +114,9 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned, int *,
   *module = new Module();
   return 0;
 }
+int cuModuleGetGlobal_v2(uint64_t *, size_t *, void *, const char *) {
+  return kNotFound;
+}
 int cuModuleUnload(void *module) {
   NEEDS_CONTEXT;
   delete (Module *)module;

@@ -91,8 +91,9 @@ struct Options {
   cl::opt<int64_t> numWarps{"num-warps", cl::init(0), cl::cat(compiling),
                             cl::desc("GPU: warps a CTA (0: by the registers "
                                      "that accumulators take)")};
-  cl::opt<int64_t> stages{"stages", cl::init(2), cl::cat(compiling),
-                          cl::desc("GPU: buffers for what loops copy ahead")};
+  cl::opt<int64_t> stages{"stages", cl::init(0), cl::cat(compiling),
+                          cl::desc("GPU: buffers for what loops copy ahead "
+                                   "(0: chosen)")};
   cl::opt<int64_t> blockM{"block-m", cl::init(0), cl::cat(compiling),
                           cl::desc("rows of Q in a tile")};
   cl::opt<int64_t> blockN{"block-n", cl::init(0), cl::cat(compiling),
@@ -187,7 +188,7 @@ static PipelineOptions pipelineOptions() {
   cuda::Target gpu;
   std::string reason;
   if (cuda::Target::parse(o.target, gpu, reason))
-    p.target = o.target;
+    p.target = o.target, p.sharedBytes = gpu.limits.sharedPerCta;
   p.aligned = o.aligned;
   p.part = o.part;
   p.numWarps = o.numWarps;
@@ -558,13 +559,7 @@ static LogicalResult explainPolicies(ModuleOp input, ExplainReport &report,
        {PPolicy::recompute, PPolicy::store, PPolicy::store_compressed}) {
     OwningOpRef<ModuleOp> module = scheduled->clone();
     auto func = module->lookupSymbol<func::FuncOp>(report.name);
-    func->setAttr(
-        kScheduleAttr,
-        ScheduleAttr::get(schedule.getContext(), schedule.getBlockM(),
-                          schedule.getBlockN(), policy, schedule.getDq(),
-                          schedule.getDqSplits(), schedule.getKvSplits(),
-                          schedule.getPackHeads(), schedule.getGroupSplits(),
-                          schedule.getDeterministic(), schedule.getOrigin()));
+    func->setAttr(kScheduleAttr, schedule.withP(policy));
     remarks = first;
     if (failed(runPipeline(*module, p, false)))
       return failure();

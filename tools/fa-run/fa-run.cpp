@@ -153,7 +153,7 @@ struct Options {
   cl::opt<int64_t> numWarps =
       number("num-warps", "GPU: warps a CTA (default: chosen)", 0);
   cl::opt<int64_t> stages = number(
-      "stages", "GPU: buffers for what loops copy ahead (default: 2)", 2);
+      "stages", "GPU: buffers for what loops copy ahead (default: chosen)", 0);
   cl::opt<std::string> pPolicy =
       text("p-policy", "recompute, store or store_compressed", "NAME");
   cl::opt<std::string> dqPolicy = text(
@@ -319,7 +319,10 @@ public:
         return fail(s);
       if (o.timing)
         printTiming();
-      if (o.countTiles)
+      if (o.countTiles && !device.isHost())
+        if (Status s = printTicks(); !s)
+          return fail(s);
+      if (o.countTiles && device.isHost())
         for (auto [id, label] : enumerate(executable->nests))
           if (id < cpu::kNumCounters && cpu::readCounter(id))
             fmt::print("tiles {}: {}\n", label, cpu::readCounter(id));
@@ -361,6 +364,25 @@ private:
     else
       fmt::print("compiles for no GPU: {}\n", toString(nvrtc.takeError()));
     return 0;
+  }
+
+  /// Tiles that kernels counted on the GPU.
+  Status printTicks() {
+    std::vector<std::shared_ptr<const Executable>> pieces{executable};
+    if (backward() && !executable->isJoint()) {
+      auto piece = instance->backward(there, results());
+      if (!piece)
+        return piece.status();
+      pieces.push_back(*piece);
+    }
+    for (const auto &piece : pieces) {
+      auto counts = piece->ticks(device.gpu);
+      if (!counts)
+        return counts.status();
+      for (auto &[kernel, count] : *counts)
+        fmt::print("tiles {}: {}\n", kernel, count);
+    }
+    return {};
   }
 
   static void printTiming() {
@@ -475,10 +497,6 @@ private:
                           "reference, got '{}'",
                           text)};
     device = *parsed;
-    if (o.countTiles && !device.isHost())
-      return {ErrorCode::invalid_argument,
-              fmt::format("--count-tiles: expected --device cpu, got {}",
-                          name(device))};
     return {};
   }
 

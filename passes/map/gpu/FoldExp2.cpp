@@ -4,7 +4,9 @@
 // tile less a value per row, the factor joins the scale and the value, so that
 // one fused multiply-add feeds the instruction. The scale itself moves behind
 // selects and maxima, which do not change under a positive factor, until it
-// meets the exponential.
+// meets the exponential. A maximum that a loop carries is carried with the
+// factor: what is subtracted is then the same number in every iteration, however
+// large it is and however the product with log2 e is rounded.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,18 +58,24 @@ std::pair<Value, double> matchScale(Value v) {
   return {};
 }
 
+/// True if v c = v for every c > 0.
+bool absorbs(Value v) {
+  auto k = floatConstant(v);
+  return k && (std::isinf(*k) || *k == 0);
+}
+
 /// select(mask, x c, k) = select(mask, x, k) c where k c = k.
 bool moveBehindSelect(arith::SelectOp select) {
   if (!isTile(select.getResult()))
     return false;
-  auto [x, c] = matchScale(select.getTrueValue());
-  auto k = floatConstant(select.getFalseValue());
-  if (!x || !k || !(c > 0) || !(std::isinf(*k) || *k == 0))
+  Value yes = select.getTrueValue(), no = select.getFalseValue();
+  auto [x, c] = matchScale(absorbs(no) ? yes : no);
+  if (!x || !(c > 0) || !(absorbs(yes) || absorbs(no)))
     return false;
+  (absorbs(no) ? yes : no) = x;
   OpBuilder b(select);
   Location loc = select.getLoc();
-  Value fresh = arith::SelectOp::create(b, loc, select.getCondition(), x,
-                                        select.getFalseValue());
+  Value fresh = arith::SelectOp::create(b, loc, select.getCondition(), yes, no);
   Value scaled =
       arith::MulFOp::create(b, loc, fresh, splat(b, loc, x.getType(), c));
   select.getResult().replaceAllUsesWith(scaled);
@@ -117,9 +125,44 @@ bool moveBehindMax(ReduceOp reduce) {
   return true;
 }
 
+/// True for the factor that takes log2 e out again.
+bool takesOut(double c) { return std::abs(c * kLog2E - 1) < 1e-7; }
+
+/// x c < y c is x < y, whatever the comparison.
+bool dropFromComparison(arith::CmpFOp compare) {
+  auto [x, c] = matchScale(compare.getLhs());
+  auto [y, d] = matchScale(compare.getRhs());
+  bool both = x && y && c == d;
+  if (!x || !takesOut(c) || !(both || absorbs(compare.getRhs())))
+    return false;
+  compare.getLhsMutable().set(x);
+  if (both)
+    compare.getRhsMutable().set(y);
+  return true;
+}
+
+/// x c - y c = (x - y) c.
+bool moveBehindDifference(arith::SubFOp sub) {
+  auto [x, c] = matchScale(sub.getLhs());
+  auto [y, d] = matchScale(sub.getRhs());
+  if (!x || !y || c != d || !takesOut(c))
+    return false;
+  OpBuilder b(sub);
+  Location loc = sub.getLoc();
+  Value fresh = arith::SubFOp::create(b, loc, x, y);
+  Value scaled =
+      arith::MulFOp::create(b, loc, fresh, splat(b, loc, x.getType(), c));
+  sub.getResult().replaceAllUsesWith(scaled);
+  sub->erase();
+  return true;
+}
+
 /// v times c, with the factor as far up as it costs least.
 Value scaled(OpBuilder &b, Value v, double c) {
   Location loc = v.getLoc();
+  if (auto [x, d] = matchScale(v); x)
+    if (takesOut(d) && c == kLog2E)
+      return x;
   if (auto [x, d] = matchScale(v); x)
     return arith::MulFOp::create(b, loc, x, splat(b, loc, x.getType(), d * c));
   if (auto broadcast = v.getDefiningOp<BroadcastOp>()) {
@@ -132,6 +175,77 @@ Value scaled(OpBuilder &b, Value v, double c) {
     return arith::SubFOp::create(b, loc, scaled(b, sub.getLhs(), c),
                                  scaled(b, sub.getRhs(), c));
   return arith::MulFOp::create(b, loc, v, splat(b, loc, v.getType(), c));
+}
+
+/// Moves factors down as far as they go.
+void moveFactors(KernelOp kernel) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    SmallVector<Operation *> work;
+    kernel.walk([&](Operation *op) {
+      if (isa<arith::SelectOp, arith::CmpFOp, arith::SubFOp, scf::IfOp,
+              ReduceOp>(op))
+        work.push_back(op);
+    });
+    for (Operation *op : work) {
+      if (auto select = dyn_cast<arith::SelectOp>(op))
+        changed |= moveBehindSelect(select);
+      else if (auto compare = dyn_cast<arith::CmpFOp>(op))
+        changed |= dropFromComparison(compare);
+      else if (auto sub = dyn_cast<arith::SubFOp>(op))
+        changed |= moveBehindDifference(sub);
+      else if (auto branch = dyn_cast<scf::IfOp>(op))
+        changed |= branch.getNumResults() && moveBehindBranch(branch);
+      else
+        changed |= moveBehindMax(cast<ReduceOp>(op));
+    }
+  }
+}
+
+/// True if `v` is computed from `from`, as far as that is seen from its block.
+bool follows(Value v, Value from, llvm::SmallPtrSetImpl<Operation *> &seen) {
+  if (v == from)
+    return true;
+  Operation *def = v.getDefiningOp();
+  return def && seen.insert(def).second &&
+         llvm::any_of(def->getOperands(),
+                      [&](Value o) { return follows(o, from, seen); });
+}
+
+/// Maxima over the iterations of `loop` that `exps` depend on are carried times
+/// log2 e, and divided again where they are used.
+void carryScaled(scf::ForOp loop, ArrayRef<math::ExpOp> exps) {
+  auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
+  for (auto [i, arg] : llvm::enumerate(loop.getRegionIterArgs())) {
+    auto max = yield.getOperand(i).getDefiningOp<arith::MaxNumFOp>();
+    if (!max || max->getBlock() != loop.getBody() ||
+        !llvm::is_contained(max->getOperands(), arg) ||
+        !absorbs(loop.getInitArgs()[i]) ||
+        llvm::none_of(exps, [&, arg = arg](math::ExpOp exp) {
+          llvm::SmallPtrSet<Operation *, 16> seen;
+          return exp->getBlock() == loop.getBody() &&
+                 follows(exp.getOperand(), arg, seen);
+        }))
+      continue;
+    Value other = max.getLhs() == arg ? max.getRhs() : max.getLhs();
+    OpBuilder b(max);
+    auto back = [&](Value v) {
+      b.setInsertionPointAfterValue(v);
+      auto product = arith::MulFOp::create(
+          b, v.getLoc(), v, splat(b, v.getLoc(), v.getType(), 1 / kLog2E));
+      return product;
+    };
+    auto fresh = arith::MaxNumFOp::create(b, max.getLoc(), arg,
+                                          scaled(b, other, kLog2E));
+    auto again = back(fresh), before = back(arg),
+         after = back(loop.getResult(i));
+    max.getResult().replaceAllUsesWith(again);
+    max->erase();
+    yield->setOperand(i, fresh);
+    arg.replaceAllUsesExcept(before,
+                             llvm::SmallPtrSet<Operation *, 2>{fresh, before});
+    loop.getResult(i).replaceAllUsesExcept(after, after);
+  }
 }
 
 struct GpuFoldExp2 : public fathom::impl::GpuFoldExp2PassBase<GpuFoldExp2> {
@@ -151,23 +265,9 @@ struct GpuFoldExp2 : public fathom::impl::GpuFoldExp2PassBase<GpuFoldExp2> {
     if (!roundsTo16Bits(kernel))
       return missed(kernel, kName,
                     "nothing here is rounded to 16 bits: exp stays exact");
-    bool changed = true;
-    while (changed) {
-      changed = false;
-      SmallVector<Operation *> work;
-      kernel.walk([&](Operation *op) {
-        if (isa<arith::SelectOp, scf::IfOp, ReduceOp>(op))
-          work.push_back(op);
-      });
-      for (Operation *op : work) {
-        if (auto select = dyn_cast<arith::SelectOp>(op))
-          changed |= moveBehindSelect(select);
-        else if (auto branch = dyn_cast<scf::IfOp>(op))
-          changed |= branch.getNumResults() && moveBehindBranch(branch);
-        else
-          changed |= moveBehindMax(cast<ReduceOp>(op));
-      }
-    }
+    moveFactors(kernel);
+    kernel.walk([&](scf::ForOp loop) { carryScaled(loop, exps); });
+    moveFactors(kernel);
     for (math::ExpOp op : exps) {
       OpBuilder b(op);
       Value x = scaled(b, op.getOperand(), kLog2E);

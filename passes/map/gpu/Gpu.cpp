@@ -3,6 +3,7 @@
 #include "passes/map/gpu/Gpu.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Iterators.h"
@@ -12,11 +13,6 @@
 using namespace mlir;
 using namespace fathom;
 using namespace fathom::gpu;
-
-bool gpu::isElementwise(Operation *op) {
-  return op->getNumResults() == 1 && isTile(op->getResult(0)) &&
-         (op->hasTrait<OpTrait::Elementwise>() || isa<arith::SelectOp>(op));
-}
 
 bool gpu::roundsTo16Bits(KernelOp kernel) {
   return kernel
@@ -193,6 +189,16 @@ StoreSharedOp gpu::onlyStore(AllocOp alloc) {
     }
   }
   return other ? StoreSharedOp() : found;
+}
+
+ScheduleAttr gpu::scheduleOf(KernelOp kernel) {
+  ScheduleAttr schedule;
+  kernel->getParentOfType<ModuleOp>().walk([&](LaunchOp launch) {
+    auto f = launch->getParentOfType<func::FuncOp>();
+    if (f && launch.getKernel() == kernel.getSymName())
+      schedule = f->getAttrOfType<ScheduleAttr>(kScheduleAttr);
+  });
+  return schedule;
 }
 
 void gpu::tidy(KernelOp kernel) {

@@ -7,16 +7,6 @@
 
 namespace fathom::gpu {
 
-inline mlir::RankedTensorType tileType(mlir::Value v) {
-  return mlir::cast<mlir::RankedTensorType>(v.getType());
-}
-inline bool isTile(mlir::Value v) {
-  return mlir::isa<mlir::RankedTensorType>(v.getType());
-}
-
-/// True for ops that map entry by entry on tiles: arith and math.
-bool isElementwise(mlir::Operation *op);
-
 /// True if `kernel` rounds tiles to bf16 or f16: it computes with what came of
 /// 16-bit numbers, and f32 is more than they tell.
 bool roundsTo16Bits(KernelOp kernel);
@@ -69,6 +59,9 @@ llvm::SmallVector<mlir::Operation *> usersOf(mlir::Value buffer);
 
 /// The only op that writes `alloc`, if it is a store of a tile; else null.
 StoreSharedOp onlyStore(AllocOp alloc);
+
+/// The schedule of the function that launches `kernel`, or null.
+ScheduleAttr scheduleOf(KernelOp kernel);
 
 /// Makes equal values one; erases ops whose results nobody needs, and buffers
 /// that nobody reads.

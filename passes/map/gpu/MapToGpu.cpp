@@ -578,12 +578,13 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
   std::string name =
       (f.getName() + "." + nest.getLabel().value_or("nest") + Twine(number))
           .str();
+  auto schedule = f->getAttrOfType<ScheduleAttr>(kScheduleAttr);
+  int64_t warps = schedule ? schedule.getNumWarps() : int64_t(numWarps);
   OpBuilder outside(f);
   outside.setInsertionPointAfter(f);
   auto kernel = KernelOp::create(
       outside, loc, name, b.getFunctionType(types, {}), ArrayAttr(),
-      ArrayAttr(),
-      numWarps ? int64_t(numWarps) : chooseWarps(nest, aligned, warpgroups),
+      ArrayAttr(), warps ? warps : chooseWarps(nest, aligned, warpgroups),
       /*min_blocks=*/1, alignments);
   Block *body = &kernel.getBody().emplaceBlock();
   for (auto [v, type] : llvm::zip(passed, types))
@@ -632,7 +633,6 @@ LogicalResult MapToGpu::outline(func::FuncOp f, NestOp nest, unsigned number) {
     });
   b.setInsertionPointToEnd(body);
   gpu::ReturnOp::create(b);
-  auto schedule = f->getAttrOfType<ScheduleAttr>(kScheduleAttr);
   bool deterministic = schedule && schedule.getDeterministic();
   if (failed(TileMapper(kernel, deterministic).run()))
     return failure();

@@ -50,6 +50,17 @@ bool disturbs(Operation *op, ArrayRef<Value> buffers) {
   return false;
 }
 
+/// True if `op` brings a factor of `mma` from memory.
+bool brings(Operation *op, MmaOp mma) {
+  Value buffer;
+  if (auto copy = dyn_cast<CopyAsyncOp>(op))
+    buffer = copy.getBuffer();
+  if (auto store = dyn_cast<StoreSharedOp>(op);
+      store && store.getTile().getDefiningOp<fathom::LoadOp>())
+    buffer = store.getBuffer();
+  return buffer && llvm::is_contained(buffersOf(mma), stripViews(buffer));
+}
+
 struct GpuOrderProducts
     : public fathom::impl::GpuOrderProductsPassBase<GpuOrderProducts> {
   void runOnOperation() override {
@@ -200,7 +211,9 @@ struct GpuOrderProducts
       }
     for (Operation *op = mma->getNextNode(); op != to.getOperation();
          op = op->getNextNode())
-      if (!llvm::is_contained(moved, op) && disturbs(op, buffersOf(mma)))
+      // A factor that comes only now may take the place of one of `mma`'s.
+      if (!llvm::is_contained(moved, op) &&
+          (disturbs(op, buffersOf(mma)) || brings(op, to)))
         return false;
     for (Operation *op : moved)
       op->moveBefore(to);

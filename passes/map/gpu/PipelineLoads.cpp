@@ -48,9 +48,12 @@ struct GpuPipelineLoadsPass
       });
     });
     llvm::SetVector<Operation *> done;
-    for (scf::ForOp loop : loops)
+    for (scf::ForOp loop : loops) {
+      ScheduleAttr schedule = scheduleOf(loop->getParentOfType<KernelOp>());
+      count = schedule ? schedule.getStages() : int64_t(stages);
       if (scf::ForOp pipelined = pipeline(loop))
         done.insert(pipelined);
+    }
     getOperation()->walk([&](WaitOp wait) {
       if (!done.contains(wait->getParentOp()))
         waits.push_back(wait);
@@ -65,6 +68,8 @@ struct GpuPipelineLoadsPass
       WaitOp::create(b, loop->getLoc(), 0);
     }
   }
+
+  int64_t count = 0; ///< stages in the kernel at hand
 
   /// Moves a wait for all copies down its block to the first use of one of
   /// those it is there for; copies issued on the way stay under way.
@@ -190,7 +195,7 @@ struct GpuPipelineLoadsPass
       return {};
     if (!stay)
       dropWaits(loop);
-    if (stages > 1)
+    if (count > 1)
       return ring(loop, copies);
     if (!stay)
       return spread(loop, copies);
@@ -199,13 +204,13 @@ struct GpuPipelineLoadsPass
     return {};
   }
 
-  /// Issues `copies` `stages` - 1 iterations ahead, each to stages by turns.
+  /// Issues `copies` `count` - 1 iterations ahead, each to stages by turns.
   scf::ForOp ring(scf::ForOp loop, SmallVector<CopyAsyncOp> &copies) {
     passed(loop, "fa-gpu-pipeline-loads",
            Twine(copies.size()) +
                (copies.size() == 1 ? " copy issued " : " copies issued ") +
-               Twine(stages - 1) +
-               (stages == 2 ? " iteration ahead" : " iterations ahead"));
+               Twine(count - 1) +
+               (count == 2 ? " iteration ahead" : " iterations ahead"));
 
     // Each buffer in stages, before the loop.
     SmallVector<Value> rings;
@@ -215,14 +220,14 @@ struct GpuPipelineLoadsPass
       OpBuilder b(alloc);
       if (loop->isProperAncestor(alloc))
         b.setInsertionPoint(loop);
-      rings.push_back(AllocOp::create(b, alloc.getLoc(),
-                                      type.withStages(stages), IntegerAttr()));
+      rings.push_back(AllocOp::create(b, alloc.getLoc(), type.withStages(count),
+                                      IntegerAttr()));
     }
 
     // The first iterations' copies, a group each.
     TileBuilder b(OpBuilder(loop), loop.getLoc());
-    Value zero = b.index(0), one = b.index(1), last = b.index(stages - 1);
-    for (int64_t s = 0; s < stages - 1; ++s) {
+    Value zero = b.index(0), one = b.index(1), last = b.index(count - 1);
+    for (int64_t s = 0; s < count - 1; ++s) {
       Value iv = loop.getLowerBound();
       if (s)
         iv = b.add(iv,
@@ -246,11 +251,11 @@ struct GpuPipelineLoadsPass
     loop = next;
     Value ring = loop.getRegionIterArgs().back();
     b.setInsertionPointToStart(loop.getBody());
-    b.make<WaitOp>(stages - 2);
+    b.make<WaitOp>(count - 2);
     Value down = b.sub(ring, one);
     Value first = b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, ring, zero);
     Value into = b.make<arith::SelectOp>(first, last, down);
-    Value distance = stages == 2 ? loop.getStep() : b.mul(last, loop.getStep());
+    Value distance = count == 2 ? loop.getStep() : b.mul(last, loop.getStep());
     issueIfRuns(b, loop, copies, b.add(loop.getInductionVar(), distance), rings,
                 into);
     b.make<CommitOp>();
