@@ -373,19 +373,6 @@ std::string Printer::offset(Operation *op, R r) {
              : top(thread + "_offset", type, type + "(" + thread + ")");
 }
 
-std::string Printer::offset(Operation *op, R r) {
-  Layout layout = gpu::layoutOf(op->getResult(0));
-  std::string type = cType(elementOf(op->getResult(0)));
-  if (isa<gpu::RegisterOffsetOp>(op)) {
-    std::string own = registerOffset(layout, 0, r);
-    return type + "(" + (own.empty() ? "0" : own) + ")";
-  }
-  std::string thread = threadOffset(layout, 0);
-  return thread == "0"
-             ? type + "(0)"
-             : top(thread + "_offset", type, type + "(" + thread + ")");
-}
-
 void Printer::roots(Value v, llvm::StringSet<> &found) {
   if (auto it = names.find(v); it != names.end()) {
     found.insert(it->second);
