@@ -12,7 +12,7 @@
 // CHECK-NEXT: void causal_fwd_output0({{.*}}fa::Buffer<fa::bf16, 4> q, fa::Buffer<fa::bf16, 4> k, fa::Buffer<fa::bf16, 4> v, fa::Buffer<float, 3> lse, fa::Buffer<fa::bf16, 4> o,
 // CHECK: // fa_gpu.copy_async
 // CHECK: fa::cp_async<16>
-// CHECK: for (long long
+// CHECK: for (int
 // CHECK: fa::cp_async_wait
 //
 // S = Q K^T, on tensor cores.

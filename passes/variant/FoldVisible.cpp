@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/Remarks.h"
 
 #include <map>
 
@@ -30,6 +31,11 @@ constexpr StringLiteral kName = "fa-fold-visible";
 /// them alike: arguments are counted from the last, which is the key.
 using Sum = std::map<int64_t, int64_t>;
 constexpr int64_t kOne = -1, kSeqlenQ = -2, kSeqlenK = -3;
+
+static void missed(Operation *op, StringRef pass, const Twine &why) {
+  remark::missed(op->getLoc(), remark::RemarkOpts::name(pass).category("fathom"))
+      << why.str();
+}
 
 /// Adds `v` times `factor` to `sum`; false if it is no such sum.
 bool collect(Value v, int64_t factor, Sum &sum) {
@@ -100,11 +106,13 @@ struct FoldVisiblePass
   void runOnOperation() override {
     getOperation()->walk([&](VariantInterface v) {
       if (v.getScore().empty() || v.getMask().empty())
-        return;
+        return missed(v, kName, "there is no score with a mask");
       SmallVector<Sum> visible;
       facts(v.getMask().front().getTerminator()->getOperand(0), visible);
       SmallVector<math::AbsIOp> distances;
       v.getScore().walk([&](math::AbsIOp op) { distances.push_back(op); });
+      if (distances.empty())
+        missed(v, kName, "the score has no absolute distance");
       for (math::AbsIOp op : distances)
         fold(v, op, visible);
     });
@@ -129,7 +137,7 @@ struct FoldVisiblePass
                                              b.getIntegerAttr(op.getType(), 0));
       known = arith::SubIOp::create(b, op.getLoc(), zero, op.getOperand());
     } else {
-      return;
+      return missed(op, kName, "its mask shows no sign of the distance");
     }
     op.getResult().replaceAllUsesWith(known);
     op.erase();

@@ -30,7 +30,7 @@ std::string finalIR(World &w,
   p.layout = w.spec.cuQ.empty() ? "bhsd" : "packed";
   p.map = false;
   p.insertAfter = std::move(insert);
-  p.insertAfter.push_back({"fa-partition", "fa-test-strip"});
+  p.insertAfter.push_back({"fa-fuse-nests", "fa-test-strip"});
   mlir::PassManager pm(&w.source->context());
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -46,7 +46,7 @@ TEST(Rewrite, StrippingBetweenPassesChangesNothing) {
     World w(spec);
     std::string expected = finalIR(w, {});
     for (const PipelineStep &s : pipelineSteps())
-      if (s.stage == "nest" && s.pass != "fa-partition" &&
+      if (s.stage == "nest" && s.pass != "fa-fuse-nests" &&
           s.pass != "fa-count-tiles")
         EXPECT_EQ(finalIR(w, {{s.pass.str(), "fa-test-strip"}}), expected)
             << spec.name << ", stripped after " << s.pass.str();

@@ -78,7 +78,9 @@ TEST(Devices, AlignmentIsThatOfAllRows) {
   EXPECT_FALSE(isAligned(view({2, 5, 3, 64}, {961, 192, 64, 1})));
   EXPECT_TRUE(isAligned(view({1, 5, 3, 64}, {961, 192, 64, 1}))); // no matter
   EXPECT_TRUE(isAligned(view({2, 5, 3, 64}, {0, 0, 0, 1})));
-  EXPECT_TRUE(isAligned(view({2, 5, 1, 64}, {-320, -64, 7, 1})));
+  EXPECT_TRUE(isAligned(view({2, 5, 1, 64}, {320, 64, 7, 1})));
+  // The copy engine does not go backwards.
+  EXPECT_FALSE(isAligned(view({2, 5, 1, 64}, {-320, -64, 7, 1})));
 }
 
 // The part a call gets is that of its operands' class, compiled once.

@@ -152,6 +152,15 @@ int cuFuncGetParamInfo(void *, size_t index, size_t *offset, size_t *bytes) {
   return 0;
 }
 #endif
+#ifdef IDLE_KERNELS
+// Maps are encoded, into nothing that a kernel would look at.
+int cuTensorMapEncodeTiled(void *map, int, unsigned, void *, const uint64_t *,
+                           const uint64_t *, const uint32_t *, const uint32_t *,
+                           int, int, int, int) {
+  std::memset(map, 0, 128);
+  return 0;
+}
+#endif
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
                    unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void *, void **parameters, void **) {

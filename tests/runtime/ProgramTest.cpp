@@ -140,7 +140,7 @@ TEST(Program, HarmedTextsNeverBecomeUnsound) {
   int accepted = 0;
   for (int n = 0; n < 4000; ++n) {
     std::string harmed = text;
-    for (int edits = 1 + random() % 3; edits-- > 0;) {
+    for (int edits = 1 + random() % 3; edits-- > 0 && !harmed.empty();) {
       size_t at = random() % harmed.size();
       switch (random() % 4) {
       case 0:

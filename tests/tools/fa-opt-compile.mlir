@@ -42,7 +42,7 @@
 // ELF: ELF
 // STEPS: 00-input.mlir
 // STEPS: 01-fa-specialize.mlir
-// STEPS: 05-fa-tile.mlir
+// STEPS: 06-fa-tile.mlir
 // STEPS: fa-map-to-cpu.mlir
 // STEPS: code.o
 
