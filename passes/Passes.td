@@ -579,10 +579,24 @@ def SpecializeMaskedBlocksPass : Pass<"fa-specialize-masked-blocks", "::mlir::Mo
     }
     scf.yield %y : tensor<64x64xf32>
     ```
+    With `selects-only=true` only the select is under the test, and where it
+    fails, others follow: of a conjunction, one comparison of rows with columns
+    is all the mask where the rest is true.
+    ```mlir
+    %x = scf.if %all -> (tensor<64x64xf32>) {
+      scf.yield %s : tensor<64x64xf32>
+    } else {
+      %x0 = scf.if %all_but_causal -> (tensor<64x64xf32>) {
+        %x1 = arith.select %causal, %s, %neginf : tensor<64x64xi1>, tensor<64x64xf32>
+        scf.yield %x1 : tensor<64x64xf32>
+      } else { ... }                              // select %vis
+      scf.yield %x0 : tensor<64x64xf32>
+    }
+    ```
   }];
   let options = [
     Option<"selectsOnly", "selects-only", "bool", "false",
-           "not the whole block but each select becomes two versions">
+           "not the whole block but each select becomes several versions">
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }

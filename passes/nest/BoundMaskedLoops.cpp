@@ -12,6 +12,7 @@
 
 #include "passes/Passes.h"
 #include "passes/nest/HiddenIteration.h"
+#include "passes/nest/MaskRewrite.h"
 #include "passes/nest/Tiles.h"
 
 #include <limits>
@@ -30,30 +31,6 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 /// Columns that are looked at together: enough to fill a GPU's threads, few
 /// enough for their registers.
 constexpr int64_t kEntriesAtOnce = 4096;
-
-/// The dims of its tile, a bit each, along which entries of `v` can differ.
-unsigned varyingDims(Value v) {
-  auto type = dyn_cast<RankedTensorType>(v.getType());
-  if (!type)
-    return 0;
-  Operation *op = v.getDefiningOp();
-  if (op && op->hasTrait<OpTrait::ConstantLike>())
-    return 0;
-  if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op))
-    return varyingDims(broadcast.getSource()) ? 1u << broadcast.getDim() : 0;
-  if (auto transpose = dyn_cast_or_null<TransposeOp>(op)) {
-    unsigned bits = varyingDims(transpose.getTile());
-    return (bits & 1) << 1 | bits >> 1;
-  }
-  if (op && (op->hasTrait<OpTrait::Elementwise>() ||
-             isa<arith::SelectOp, GatherOp>(op))) {
-    unsigned bits = 0;
-    for (Value operand : op->getOperands())
-      bits |= varyingDims(operand);
-    return bits;
-  }
-  return (1u << type.getRank()) - 1;
-}
 
 /// Says for some iterations of a loop at once which can have a visible entry in
 /// their mask tile. Its values are tiles with an entry per iteration.
@@ -157,7 +134,7 @@ Value TileScan::emit(Value v, ArrayRef<int64_t> shape) {
 
 /// All entries of `v`, of one line or of one line per iteration.
 Value TileScan::emitLine(Value v) {
-  unsigned dims = varyingDims(v);
+  unsigned dims = getVaryingDims(v);
   if (dims == 3)
     return {};
   int64_t length =
@@ -402,16 +379,6 @@ struct BoundMaskedLoopsPass
     }
   };
 
-  /// The conjuncts of `mask`.
-  static void conjuncts(Value mask, SmallVector<Value> &list) {
-    if (auto both = mask.getDefiningOp<arith::AndIOp>()) {
-      conjuncts(both.getLhs(), list);
-      conjuncts(both.getRhs(), list);
-    } else {
-      list.push_back(mask);
-    }
-  }
-
   /// What the scan finds for an item: the range of what may be visible, and
   /// then that of what `told`, some conjuncts of the mask, surely let be.
   struct Ranges {
@@ -491,10 +458,8 @@ struct BoundMaskedLoopsPass
       ranges.buffer.getDefiningOp()->erase();
       return std::nullopt;
     }
-    SmallVector<Value> parts;
-    conjuncts(mask, parts);
     Value hidden;
-    for (Value part : parts)
+    for (Value part : getConjuncts(mask))
       if (Value h = values.canBe(part, false)) {
         ranges.told.push_back(part);
         hidden = hidden ? t.make<arith::OrIOp>(hidden, h) : h;
@@ -601,9 +566,7 @@ struct BoundMaskedLoopsPass
     auto both = [&](Value x, Value y) {
       return x ? b.make<arith::AndIOp>(x, y).getResult() : y;
     };
-    SmallVector<Value> parts;
-    conjuncts(mask, parts);
-    for (Value part : parts)
+    for (Value part : getConjuncts(mask))
       if (llvm::is_contained(told, part))
         some = both(some, part);
       else

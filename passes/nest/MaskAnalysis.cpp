@@ -709,9 +709,29 @@ Value MaskAnalysis::emitAll(OpBuilder &b, Location loc) const {
   Value all;
   for (const Conjunction &c : anyHidden) {
     Value fails;
-    for (const LinearForm &f : c.forms)
-      fails =
-          e.either(fails, emitCompare(b, loc, arith::CmpIPredicate::sgt, f));
+    // Of bounds on the loop's variable from one side, the widest: one test.
+    Value above, below;
+    for (const LinearForm &f : c.forms) {
+      std::optional<unsigned> iv;
+      for (auto &t : f.terms)
+        if (loop && variables[t.first].value == loop.getInductionVar())
+          iv = t.first;
+      int64_t k = iv ? getCoefficient(f, *iv) : 0;
+      auto bound = k == 1 ? combine(without(f, *iv), -1, {}, 0)
+                          : std::optional(k == -1 ? without(f, *iv) : f);
+      if (std::abs(k) != 1 || !bound || c.forms.size() == 1)
+        fails =
+            e.either(fails, emitCompare(b, loc, arith::CmpIPredicate::sgt, f));
+      else if (Value v = emit(b, loc, *bound); k == 1)
+        above = above ? e.min(above, v) : v;
+      else
+        below = below ? e.max(below, v) : v;
+    }
+    using P = arith::CmpIPredicate;
+    if (above)
+      fails = e.either(fails, e.cmp(P::sgt, loop.getInductionVar(), above));
+    if (below)
+      fails = e.either(fails, e.cmp(P::slt, loop.getInductionVar(), below));
     for (auto [flag, value] : c.flags)
       fails = e.either(fails, value ? e.negate(flag) : flag);
     all = e.both(all, fails ? fails : e.truth(false));

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
+using namespace fathom;
 
 /// True if what `v` is computed by reads a buffer that the block writes: then
 /// it can't move to the front of the block.
@@ -30,6 +31,38 @@ llvm::SetVector<Value> fathom::getSelectMasks(Block &block) {
       masks.insert(c);
   }
   return masks;
+}
+
+SmallVector<Value> fathom::getConjuncts(Value mask) {
+  auto both = mask.getDefiningOp<arith::AndIOp>();
+  if (!both)
+    return {mask};
+  SmallVector<Value> all = getConjuncts(both.getLhs());
+  llvm::append_range(all, getConjuncts(both.getRhs()));
+  return all;
+}
+
+unsigned fathom::getVaryingDims(Value v) {
+  auto type = dyn_cast<RankedTensorType>(v.getType());
+  if (!type)
+    return 0;
+  Operation *op = v.getDefiningOp();
+  if (op && op->hasTrait<OpTrait::ConstantLike>())
+    return 0;
+  if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op))
+    return getVaryingDims(broadcast.getSource()) ? 1u << broadcast.getDim() : 0;
+  if (auto transpose = dyn_cast_or_null<TransposeOp>(op)) {
+    unsigned bits = getVaryingDims(transpose.getTile());
+    return (bits & 1) << 1 | bits >> 1;
+  }
+  if (op && (op->hasTrait<OpTrait::Elementwise>() ||
+             isa<arith::SelectOp, GatherOp>(op))) {
+    unsigned bits = 0;
+    for (Value operand : op->getOperands())
+      bits |= getVaryingDims(operand);
+    return bits;
+  }
+  return (1u << type.getRank()) - 1;
 }
 
 SmallVector<Operation *> fathom::getSlice(ValueRange values, Block *block) {

@@ -1,6 +1,6 @@
 //===- MaskRewrite.h - finding masks and moving their slices ----*- C++ -*-===//
 //
-// What fa-classify-mask and fa-specialize-masked-blocks share.
+// What the passes share that spare tiles or their masks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +16,12 @@ namespace fathom {
 /// The tiles of i1 by which selects directly in `block` choose floats, but for
 /// comparisons of floats; in order of first use.
 llvm::SetVector<mlir::Value> getSelectMasks(mlir::Block &block);
+
+/// The values of which `mask` is the conjunction.
+llvm::SmallVector<mlir::Value> getConjuncts(mlir::Value mask);
+
+/// The dims of its tile, a bit each, along which entries of `v` can differ.
+unsigned getVaryingDims(mlir::Value v);
 
 /// The ops of `block` that `values` are computed by, in order.
 llvm::SmallVector<mlir::Operation *> getSlice(mlir::ValueRange values,

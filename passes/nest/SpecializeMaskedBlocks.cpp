@@ -42,9 +42,17 @@ struct SpecializeMaskedBlocksPass
       tidyNests(func);
   }
 
+  /// A conjunct of a mask, and when it is surely true everywhere.
+  struct Part {
+    Value mask;
+    MaskAnalysis analysis;
+  };
+
   /// Each select by one of `masks` is done only if not `all`, and so is what
-  /// nothing else needs.
-  void guardSelects(Block *block, ArrayRef<Value> masks, Value all) {
+  /// nothing else needs. A tile is rarely cut by more than one conjunct: where
+  /// the others are all true, that one is all the mask.
+  void guardSelects(Block *block, ArrayRef<Value> masks,
+                    ArrayRef<SmallVector<Part>> parts, Value all) {
     SmallVector<arith::SelectOp> selects;
     for (auto select : block->getOps<arith::SelectOp>())
       if (llvm::is_contained(masks, select.getCondition()))
@@ -52,20 +60,45 @@ struct SpecializeMaskedBlocksPass
     for (arith::SelectOp select : selects) {
       OpBuilder b(select);
       Location loc = select.getLoc();
-      auto branch = scf::IfOp::create(b, loc, select.getType(), all,
-                                      /*withElseRegion=*/true);
+      Type type = select.getType();
+      auto branch =
+          scf::IfOp::create(b, loc, type, all, /*withElseRegion=*/true);
       OpBuilder u = branch.getThenBodyBuilder(),
                 m = branch.getElseBodyBuilder();
       scf::YieldOp::create(u, loc, select.getTrueValue());
-      scf::YieldOp::create(m, loc, select.getResult());
-      select.getResult().replaceAllUsesExcept(branch.getResult(0),
-                                              branch.elseYield());
-      select->moveBefore(branch.elseYield());
       // The mask is made where it is needed, from what is at hand.
-      IRMapping map;
-      OpBuilder at(select);
-      select.getConditionMutable().set(
-          cloneMask(at, select.getCondition(), block, map));
+      auto selectBy = [&](OpBuilder &at, Value mask) {
+        IRMapping map;
+        Value here = cloneMask(at, mask, block, map);
+        Value x = arith::SelectOp::create(at, loc, here, select.getTrueValue(),
+                                          select.getFalseValue());
+        scf::YieldOp::create(at, loc, x);
+      };
+      const auto *at = llvm::find(masks, select.getCondition());
+      ArrayRef<Part> own = parts[at - masks.begin()];
+      for (const Part &part : own) {
+        bool only = own.size() > 1 && getVaryingDims(part.mask) == 3 &&
+                    llvm::all_of(own, [&](const Part &o) {
+                      return &o == &part || o.analysis.canBeAll();
+                    });
+        if (!only)
+          continue;
+        Value others;
+        for (const Part &o : own)
+          if (&o != &part) {
+            Value v = o.analysis.emitAll(m, loc);
+            others = others ? m.createOrFold<arith::AndIOp>(loc, others, v) : v;
+          }
+        auto step =
+            scf::IfOp::create(m, loc, type, others, /*withElseRegion=*/true);
+        scf::YieldOp::create(m, loc, step.getResult(0));
+        OpBuilder t = step.getThenBodyBuilder();
+        selectBy(t, part.mask);
+        m = step.getElseBodyBuilder();
+      }
+      selectBy(m, select.getCondition());
+      select.replaceAllUsesWith(branch.getResult(0));
+      select.erase();
     }
   }
 
@@ -90,6 +123,7 @@ struct SpecializeMaskedBlocksPass
       loop = parent->getParentOfType<scf::ForOp>();
     SmallVector<Value> masks;
     SmallVector<MaskAnalysis> analyses;
+    SmallVector<SmallVector<Part>> parts;
     llvm::SetVector<Value> inputs;
     for (Value mask : getSelectMasks(*block)) {
       MaskAnalysis a(mask, loop);
@@ -98,6 +132,13 @@ struct SpecializeMaskedBlocksPass
       inputs.insert_range(a.getInputs());
       masks.push_back(mask);
       analyses.push_back(std::move(a));
+      if (!selectsOnly)
+        continue;
+      SmallVector<Part> &own = parts.emplace_back();
+      for (Value conjunct : getConjuncts(mask)) {
+        own.push_back({conjunct, MaskAnalysis(conjunct, loop)});
+        inputs.insert_range(own.back().analysis.getInputs());
+      }
     }
     if (masks.empty()) {
       if (!getSelectMasks(*block).empty())
@@ -116,7 +157,7 @@ struct SpecializeMaskedBlocksPass
     }
 
     if (selectsOnly) {
-      guardSelects(block, masks, all);
+      guardSelects(block, masks, parts, all);
       passed(parent, kName,
              "selects are skipped for tiles that are all visible");
       return;

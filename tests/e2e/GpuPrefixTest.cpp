@@ -141,6 +141,22 @@ TEST(GpuPrefix, FewQueryRowsAndPartsOfTheKeys) {
   }
 }
 
+TEST(GpuPrefix, LoopsThatIdsInMemoryBound) {
+  for (Spec s : standardSpecs()) {
+    if (s.name != "document" && s.name != "documents_packed" &&
+        s.name != "padded")
+      continue;
+    s.dtype = DType::bf16;
+    World w(s);
+    for (const char *dq : {"atomic", "ordered", "two_kernel"}) {
+      PipelineOptions p = gpuOptions(w, "sm_80", 16, 16);
+      p.aligned = true;
+      p.dqPolicy = dq;
+      EXPECT_EQ(problems(w, p), "") << s.name << ", " << dq;
+    }
+  }
+}
+
 TEST(GpuPrefix, QueryHeadsOfAKVHeadAreOneTile) {
   struct Case {
     const char *variant;

@@ -6,7 +6,8 @@
 // RUN: fa-opt %s --split-input-file --fa-specialize-masked-blocks=selects-only=true | FileCheck %s --check-prefix=SELECTS
 
 // With `selects-only` a block stands once: no factor of a product is loaded in
-// two places. The mask is made where it is needed.
+// two places. The mask is made where it is needed, and where rows and columns
+// all exist, the comparison of both is all of it.
 // SELECTS-LABEL: func.func @causal
 // SELECTS: scf.for
 // SELECTS: %[[S:.*]] = fa.load
@@ -14,9 +15,16 @@
 // SELECTS: %[[X:.*]] = scf.if %{{.*}} -> (tensor<8x4xf32>) {
 // SELECTS-NEXT: scf.yield %[[S]]
 // SELECTS-NEXT: } else {
-// SELECTS: arith.cmpi
-// SELECTS: %[[M:.*]] = arith.select %{{.*}}, %[[S]], %{{.*}}
+// SELECTS-NEXT: %[[C:.*]] = scf.if
+// SELECTS: %[[CAUSAL:.*]] = arith.cmpi sle
+// SELECTS-NEXT: %[[ONE:.*]] = arith.select %[[CAUSAL]], %[[S]], %{{.*}}
+// SELECTS-NEXT: scf.yield %[[ONE]]
+// SELECTS-NEXT: } else {
+// SELECTS: %[[IN:.*]] = arith.andi
+// SELECTS: %[[VIS:.*]] = arith.andi %[[IN]],
+// SELECTS-NEXT: %[[M:.*]] = arith.select %[[VIS]], %[[S]], %{{.*}}
 // SELECTS-NEXT: scf.yield %[[M]]
+// SELECTS: scf.yield %[[C]]
 // SELECTS: fa.dot %[[X]], %[[V]]
 // SELECTS-NOT: fa.dot
 // SELECTS: func.func
