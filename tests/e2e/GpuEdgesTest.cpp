@@ -128,6 +128,46 @@ TEST(GpuEdges, ForwardAloneIsRight) {
   }
 }
 
+/// Tables read by distance, one way and the other; distances as numbers.
+TEST(GpuEdges, ScoresByDistanceAreRight) {
+  const char *scores[] = {
+      R"(%d = arith.subi %i, %j : index
+         %a = math.absi %d : index
+         %n = arith.minui %a, %c9 : index
+         %t = tensor.extract %table[%h, %n] : tensor<?x?xf32>
+         %r = arith.addf %s, %t : f32)",
+      R"(%d = arith.subi %j, %i : index
+         %n = arith.addi %d, %c9 : index
+         %t = tensor.extract %table[%h, %n] : tensor<?x?xf32>
+         %u = math.tanh %t : f32
+         %r = arith.mulf %s, %u : f32)",
+      R"(%d = arith.subi %i, %j : index
+         %a = arith.index_cast %d : index to i64
+         %e = math.absi %a : i64
+         %f = arith.sitofp %e : i64 to f32
+         %t = tensor.extract %table[%h, %c9] : tensor<?x?xf32>
+         %g = arith.mulf %f, %t : f32
+         %r = arith.subf %s, %g : f32)"};
+  for (const char *mask : {"", " causal top_left"})
+    for (const char *score : scores)
+      for (DType type : {DType::bf16, DType::f32}) {
+        Spec spec = named("bias", type);
+        spec.text =
+            std::string("fa.variant @v(%table: tensor<?x?xf32>)") + mask +
+            " score (%s: f32, %b: index, %h: index, %i: index, %j: index) {"
+            "%c9 = arith.constant 9 : index\n" +
+            score + "\nfa.yield %r : f32 }";
+        spec.sq = 70;
+        spec.sk = 45;
+        World w(spec);
+        auto e = compiled(w, gpuOptions(w));
+        ASSERT_TRUE(e);
+        EXPECT_EQ(w.failures(w.run(e->executable)), "")
+            << std::string(fathom::name(type)) << mask << "\n"
+            << score;
+      }
+}
+
 const std::pair<const char *, const char *> kPolicies[] = {
     {"recompute", "atomic"},
     {"recompute", "two_kernel"},
