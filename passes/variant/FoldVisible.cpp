@@ -33,7 +33,8 @@ using Sum = std::map<int64_t, int64_t>;
 constexpr int64_t kOne = -1, kSeqlenQ = -2, kSeqlenK = -3;
 
 static void missed(Operation *op, StringRef pass, const Twine &why) {
-  remark::missed(op->getLoc(), remark::RemarkOpts::name(pass).category("fathom"))
+  remark::missed(op->getLoc(),
+                 remark::RemarkOpts::name(pass).category("fathom"))
       << why.str();
 }
 

@@ -2,7 +2,8 @@
 // RUN: fa-opt %s --fa-fold-visible --remarks-filter=fathom --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // REMARK-COUNT-3: [Passed] {{.*}}"a visible distance has one sign"
-// REMARK-NOT: remark:
+// REMARK: [Missed] {{.*}}"its mask shows no sign of the distance"
+// REMARK-NOT: [Passed]
 
 // The mask hides j > i + off, in other words.
 // CHECK-LABEL: fa.variant @later
