@@ -28,9 +28,10 @@ struct Buffer {
   AllocOp alloc;
   TypedValue<SharedType> value;
   int64_t bytes;
-  /// From the first to the last op that touches it, and the first.
-  std::pair<int64_t, int64_t> live;
-  Operation *start;
+  /// From the first to the last op that touches it, for each way of a branch
+  /// that all of these are in; and the first ones.
+  SmallVector<std::pair<int64_t, int64_t>, 1> live;
+  SmallVector<Operation *, 1> starts;
   int64_t offset = 0;
 };
 
@@ -39,7 +40,7 @@ struct Placement {
   SmallVector<Buffer> buffers; // large ones first
   int64_t total = 0;
   /// Starts of buffers that could lie over others if there was a barrier.
-  llvm::SetVector<Operation *> lacking;
+  llvm::MapVector<Operation *, SmallVector<Operation *, 1>> lacking;
 };
 
 struct GpuAssignSharedMemoryPass
@@ -93,21 +94,25 @@ struct GpuAssignSharedMemoryPass
     Buffer range{alloc,
                  alloc.getResult(),
                  alloc.getResult().getType().getBytes(),
-                 {},
-                 nullptr};
+                 {{}},
+                 {}};
     Buffer aroundLoops = range;
     bool inLoop = false;
     for (Block *block = alloc->getBlock(); block;) {
       Operation *first = block->findAncestorOpInBlock(*accesses.front());
       Operation *last = block->findAncestorOpInBlock(*accesses.back());
-      range.live = {numbers[first].first, numbers[last].second};
-      range.start = first;
+      range.live = {{numbers[first].first, numbers[last].second}};
+      range.starts = {first};
       if (!inLoop)
         aroundLoops = range;
       if (first == accesses.front() && fills)
         return range;
       if (first != last)
         break;
+      if (auto branch = dyn_cast<scf::IfOp>(first);
+          branch && branch.elseBlock())
+        if (auto ways = liveInWays(alloc, branch, accesses, numbers))
+          return *ways;
       inLoop |= !isa<scf::IfOp, RolesOp>(first);
       block = nullptr;
       for (Region &region : first->getRegions())
@@ -120,6 +125,33 @@ struct GpuAssignSharedMemoryPass
     return aroundLoops;
   }
 
+  /// The same if both ways of `branch` have some of `accesses`, and nothing else
+  /// has.
+  static std::optional<Buffer> liveInWays(AllocOp alloc, scf::IfOp branch,
+                                          ArrayRef<Operation *> accesses,
+                                          Numbering &numbers) {
+    SmallVector<Operation *> inThen, inElse;
+    for (Operation *op : accesses)
+      (branch.thenBlock()->findAncestorOpInBlock(*op) ? inThen : inElse)
+          .push_back(op);
+    if (inThen.empty() || inElse.empty())
+      return {};
+    Buffer both = liveRange(alloc, inThen, numbers);
+    Buffer other = liveRange(alloc, inElse, numbers);
+    both.live.append(other.live);
+    both.starts.append(other.starts);
+    return both;
+  }
+
+  /// True if `a` and `b` hold something at the same time.
+  static bool meet(const Buffer &a, const Buffer &b) {
+    for (auto [aFirst, aLast] : a.live)
+      for (auto [bFirst, bLast] : b.live)
+        if (aFirst <= bLast && bFirst <= aLast)
+          return true;
+    return false;
+  }
+
   /// True if the copy engine fills `buffer` at a place where threads may have
   /// stored to `other` before: it does not know of that.
   static bool meetsStores(const Buffer &buffer, const Buffer &other) {
@@ -129,8 +161,8 @@ struct GpuAssignSharedMemoryPass
     if (!filledBy(buffer, llvm::IsaPred<CopyBoxOp>) ||
         !filledBy(other, llvm::IsaPred<StoreSharedOp, CopyAsyncOp, ClaimOp>))
       return false;
-    return other.live.first < buffer.live.first ||
-           other.start->getParentOfType<LoopLikeOpInterface>();
+    return other.live.front() < buffer.live.front() ||
+           other.starts.front()->getParentOfType<LoopLikeOpInterface>();
   }
 
   static Placement place(KernelOp kernel) {
@@ -152,14 +184,15 @@ struct GpuAssignSharedMemoryPass
       // Those it may not lie over.
       SmallVector<const Buffer *> fixed;
       for (const Buffer &other : ArrayRef(result.buffers).take_front(i)) {
-        bool before = buffer.live.second < other.live.first;
-        bool apart = before || other.live.second < buffer.live.first;
+        bool before = buffer.live.front() < other.live.front();
+        bool apart = !meet(buffer, other);
         apart &= !meetsStores(buffer, other) && !meetsStores(other, buffer);
         if (apart) {
           flow.alias(buffer.value, other.value);
           apart = !flow.hasConflict();
+          const auto &starts = before ? other.starts : buffer.starts;
           if (!apart)
-            result.lacking.insert(before ? other.start : buffer.start);
+            result.lacking.insert({starts.front(), starts});
         }
         if (!apart)
           fixed.push_back(&other);
@@ -195,17 +228,20 @@ struct GpuAssignSharedMemoryPass
     Placement best = place(kernel);
     // A barrier that runs seldom is worth bytes.
     int64_t added = 0;
-    for (Operation *start : best.lacking.takeVector()) {
-      if (isInnermost(start))
+    for (auto &[first, starts] : best.lacking.takeVector()) {
+      if (llvm::any_of(starts, isInnermost))
         continue;
-      OpBuilder b(start);
-      auto barrier = BarrierOp::create(b, start->getLoc());
+      SmallVector<BarrierOp> barriers;
+      for (Operation *start : starts) {
+        OpBuilder b(start);
+        barriers.push_back(BarrierOp::create(b, start->getLoc()));
+      }
       Placement other = place(kernel);
       if (other.total < best.total) {
         best = std::move(other);
-        ++added;
+        added += barriers.size();
       } else {
-        barrier.erase();
+        llvm::for_each(barriers, [](BarrierOp barrier) { barrier.erase(); });
       }
     }
     kernel.walk([](AllocOp alloc) { alloc.setOffset(0); });
