@@ -24,9 +24,6 @@ namespace fathom {
 namespace {
 constexpr StringLiteral kName = "fa-pack-heads";
 
-RankedTensorType tileType(Value v) {
-  return dyn_cast<RankedTensorType>(v.getType());
-}
 bool isScalar(Value v) { return v.getType().isIntOrIndexOrFloat(); }
 bool isElementwise(Operation *op) {
   return op->getNumResults() == 1 &&
@@ -300,7 +297,7 @@ LogicalResult Packing::visit(Operation *op) {
   }
   if (op->hasTrait<OpTrait::ConstantLike>() || isa<scf::YieldOp>(op))
     return success();
-  if (isElementwise(op) && tileType(op->getResult(0))) {
+  if (isElementwise(op) && isTile(op->getResult(0))) {
     SmallVector<Value> tied(op->getOperands());
     tied.push_back(op->getResult(0));
     return tie(tied);

@@ -7,7 +7,6 @@
 #include "mlir/IR/Iterators.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 #include "mlir/Transforms/CSE.h"
@@ -800,15 +799,4 @@ void fathom::tidyNests(func::FuncOp func) {
     }
   }
   eraseDead(func);
-}
-
-void fathom::passed(Operation *op, StringRef pass, const Twine &what) {
-  remark::passed(op->getLoc(),
-                 remark::RemarkOpts::name(pass).category("fathom"))
-      << what.str();
-}
-void fathom::missed(Operation *op, StringRef pass, const Twine &why) {
-  remark::missed(op->getLoc(),
-                 remark::RemarkOpts::name(pass).category("fathom"))
-      << why.str();
 }

@@ -16,6 +16,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/Remarks.h"
 
 namespace fathom {
 
@@ -239,10 +240,6 @@ void eraseDead(mlir::func::FuncOp func);
 /// Common subexpressions, dead ops, and loads and pure ops that do not change
 /// in a loop moved before it; within each nest of `func`.
 void tidyNests(mlir::func::FuncOp func);
-
-/// Says at `op`'s location, as a remark, what a pass did or why it did not.
-void passed(mlir::Operation *op, llvm::StringRef pass, const llvm::Twine &what);
-void missed(mlir::Operation *op, llvm::StringRef pass, const llvm::Twine &why);
 
 } // namespace fathom
 

@@ -415,13 +415,12 @@ private:
     op->getBlock()->getTerminator()->setOperands(results);
     func.setType(b.getFunctionType(func.getArgumentTypes(),
                                    ValueRange(results).getTypes()));
-    variantRemark(func, "fa-differentiate",
-                  Twine("joint function: ") +
-                      (op.getScore().empty()
-                           ? "the score is unchanged"
-                           : "dscore derived by reverse mode") +
-                      ", " + Twine(gradCaptures.size()) +
-                      " captured gradients" + (lseGrad ? ", takes dlse" : ""));
+    passed(func, "fa-differentiate",
+           Twine("joint function: ") +
+               (op.getScore().empty() ? "the score is unchanged"
+                                      : "dscore derived by reverse mode") +
+               ", " + Twine(gradCaptures.size()) + " captured gradients" +
+               (lseGrad ? ", takes dlse" : ""));
     return success();
   }
 

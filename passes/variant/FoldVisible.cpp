@@ -12,7 +12,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/IR/Remarks.h"
 
 #include <map>
 
@@ -31,12 +30,6 @@ constexpr StringLiteral kName = "fa-fold-visible";
 /// them alike: arguments are counted from the last, which is the key.
 using Sum = std::map<int64_t, int64_t>;
 constexpr int64_t kOne = -1, kSeqlenQ = -2, kSeqlenK = -3;
-
-static void missed(Operation *op, StringRef pass, const Twine &why) {
-  remark::missed(op->getLoc(),
-                 remark::RemarkOpts::name(pass).category("fathom"))
-      << why.str();
-}
 
 /// Adds `v` times `factor` to `sum`; false if it is no such sum.
 bool collect(Value v, int64_t factor, Sum &sum) {
@@ -142,7 +135,7 @@ struct FoldVisiblePass
     }
     op.getResult().replaceAllUsesWith(known);
     op.erase();
-    variantRemark(v, kName, "a visible distance has one sign");
+    passed(v, kName, "a visible distance has one sign");
   }
 };
 

@@ -227,11 +227,10 @@ struct NormalizeVariantPass
       if (dqk && !v.getScale())
         v->setAttr("scale", Builder(v->getContext())
                                 .getF64FloatAttr(1 / std::sqrt(double(dqk))));
-      variantRemark(v, "fa-normalize-variant",
-                    Twine("score ") +
-                        (v.getScore().empty() ? "unchanged" : "as a region") +
-                        ", mask " +
-                        (v.getMask().empty() ? "none" : "as a region"));
+      passed(v, "fa-normalize-variant",
+             Twine("score ") +
+                 (v.getScore().empty() ? "unchanged" : "as a region") +
+                 ", mask " + (v.getMask().empty() ? "none" : "as a region"));
     });
   }
 };

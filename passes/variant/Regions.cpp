@@ -5,7 +5,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/IR/Remarks.h"
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -41,10 +40,4 @@ Value fathom::castFloat(OpBuilder &b, Location loc, Value v, Type type) {
     return arith::TruncFOp::create(b, loc, type, v);
   // Two formats of one width, as bf16 and f16, meet in f32.
   return castFloat(b, loc, castFloat(b, loc, v, b.getF32Type()), type);
-}
-
-void fathom::variantRemark(Operation *op, StringRef pass, const Twine &what) {
-  remark::passed(op->getLoc(),
-                 remark::RemarkOpts::name(pass).category("fathom"))
-      << what.str();
 }

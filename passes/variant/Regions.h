@@ -4,6 +4,7 @@
 #define FATHOM_PASSES_VARIANT_REGIONS_H
 
 #include "dialect/FADialect.h"
+#include "passes/Remarks.h"
 
 namespace fathom {
 
@@ -15,10 +16,6 @@ void canonicalizeRegions(mlir::Operation *variant);
 /// `v`, a float, in type `type`.
 mlir::Value castFloat(mlir::OpBuilder &b, mlir::Location loc, mlir::Value v,
                       mlir::Type type);
-
-/// Remarks that `pass` did `what` to `op`.
-void variantRemark(mlir::Operation *op, llvm::StringRef pass,
-                   const llvm::Twine &what);
 
 } // namespace fathom
 

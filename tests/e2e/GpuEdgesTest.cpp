@@ -14,16 +14,6 @@ using namespace fathom::test;
 
 namespace {
 
-Spec named(const char *name, DType type) {
-  for (Spec s : standardSpecs())
-    if (s.name == name) {
-      s.dtype = type;
-      return s;
-    }
-  ADD_FAILURE() << "no variant " << name;
-  return {};
-}
-
 std::unique_ptr<Emulated> compiled(const World &w, PipelineOptions p) {
   std::string error;
   auto e = Emulated::compile(w, std::move(p), error);
@@ -60,8 +50,6 @@ TEST(GpuEdges, AnySizeIsRight) {
 // A factor of 16 rows of 512 doubles takes 64 KiB, a CTA of the smallest GPUs
 // has 99: factors are loaded for each product, sums go in parts.
 TEST(GpuEdges, TheWidestHeadsFitTheSmallestGpu) {
-  GTEST_SKIP() << "with workspaces in blocks the joint program of both parts "
-                  "needs more; each part by itself fits";
   Spec spec = named("causal", DType::f64);
   spec.d = 500;
   spec.dv = 512;
@@ -128,35 +116,11 @@ TEST(GpuEdges, ForwardAloneIsRight) {
   }
 }
 
-/// Tables read by distance, one way and the other; distances as numbers.
 TEST(GpuEdges, ScoresByDistanceAreRight) {
-  const char *scores[] = {
-      R"(%d = arith.subi %i, %j : index
-         %a = math.absi %d : index
-         %n = arith.minui %a, %c9 : index
-         %t = tensor.extract %table[%h, %n] : tensor<?x?xf32>
-         %r = arith.addf %s, %t : f32)",
-      R"(%d = arith.subi %j, %i : index
-         %n = arith.addi %d, %c9 : index
-         %t = tensor.extract %table[%h, %n] : tensor<?x?xf32>
-         %u = math.tanh %t : f32
-         %r = arith.mulf %s, %u : f32)",
-      R"(%d = arith.subi %i, %j : index
-         %a = arith.index_cast %d : index to i64
-         %e = math.absi %a : i64
-         %f = arith.sitofp %e : i64 to f32
-         %t = tensor.extract %table[%h, %c9] : tensor<?x?xf32>
-         %g = arith.mulf %f, %t : f32
-         %r = arith.subf %s, %g : f32)"};
   for (const char *mask : {"", " causal top_left"})
-    for (const char *score : scores)
+    for (const char *score : kDistanceScores)
       for (DType type : {DType::bf16, DType::f32}) {
-        Spec spec = named("bias", type);
-        spec.text =
-            std::string("fa.variant @v(%table: tensor<?x?xf32>)") + mask +
-            " score (%s: f32, %b: index, %h: index, %i: index, %j: index) {"
-            "%c9 = arith.constant 9 : index\n" +
-            score + "\nfa.yield %r : f32 }";
+        Spec spec = byDistance(score, mask, type);
         spec.sq = 70;
         spec.sk = 45;
         World w(spec);

@@ -21,6 +21,47 @@
 
 namespace fathom::test {
 
+/// The standard variant of that name, in `type`.
+inline Spec named(const char *name, DType type) {
+  for (Spec s : standardSpecs())
+    if (s.name == name) {
+      s.dtype = type;
+      return s;
+    }
+  ADD_FAILURE() << "no variant " << name;
+  return {};
+}
+
+/// Tables read by distance, one way and the other; distances as numbers.
+inline constexpr const char *kDistanceScores[] = {
+    R"(%d = arith.subi %i, %j : index
+         %a = math.absi %d : index
+         %n = arith.minui %a, %c9 : index
+         %t = tensor.extract %table[%h, %n] : tensor<?x?xf32>
+         %r = arith.addf %s, %t : f32)",
+    R"(%d = arith.subi %j, %i : index
+         %n = arith.addi %d, %c9 : index
+         %t = tensor.extract %table[%h, %n] : tensor<?x?xf32>
+         %u = math.tanh %t : f32
+         %r = arith.mulf %s, %u : f32)",
+    R"(%d = arith.subi %i, %j : index
+         %a = arith.index_cast %d : index to i64
+         %e = math.absi %a : i64
+         %f = arith.sitofp %e : i64 to f32
+         %t = tensor.extract %table[%h, %c9] : tensor<?x?xf32>
+         %g = arith.mulf %f, %t : f32
+         %r = arith.subf %s, %g : f32)"};
+
+/// A variant with such a score.
+inline Spec byDistance(const char *score, const char *mask, DType type) {
+  Spec spec = named("bias", type);
+  spec.text = std::string("fa.variant @v(%table: tensor<?x?xf32>)") + mask +
+              " score (%s: f32, %b: index, %h: index, %i: index, %j: index) {"
+              "%c9 = arith.constant 9 : index\n" +
+              score + "\nfa.yield %r : f32 }";
+  return spec;
+}
+
 /// What the caller of a pipeline for a GPU decides of itself. Block sizes of 0
 /// take the default.
 inline PipelineOptions gpuOptions(const World &w, std::string target = "sm_90",

@@ -118,12 +118,8 @@ TEST(GpuPrefix, FewQueryRowsAndPartsOfTheKeys) {
                         {"window", DType::bf16, 2, 20, 200, 64, 32, 4},
                         {"document", DType::bf16, 2, 45, 45, 16, 16, 3},
                         {"packed", DType::f32, 2, 0, 0, 32, 16, 2}}) {
-    Spec s;
-    for (const Spec &standard : standardSpecs())
-      if (standard.name == c.variant)
-        s = standard;
+    Spec s = named(c.variant, c.dtype);
     ASSERT_EQ(s.name, c.variant);
-    s.dtype = c.dtype;
     s.heads = c.heads;
     if (c.sq) {
       s.sq = c.sq;
@@ -173,12 +169,8 @@ TEST(GpuPrefix, QueryHeadsOfAKVHeadAreOneTile) {
                         {"prefix", DType::f32, 8, 2, 1, 70, 32, 2},
                         {"packed", DType::bf16, 8, 2, 0, 0, 64, 2},
                         {"plain", DType::bf16, 8, 2, 1, 90, 256, 1, true}}) {
-    Spec s;
-    for (const Spec &standard : standardSpecs())
-      if (standard.name == c.variant)
-        s = standard;
+    Spec s = named(c.variant, c.dtype);
     ASSERT_EQ(s.name, c.variant);
-    s.dtype = c.dtype;
     s.heads = c.heads;
     s.kvHeads = c.kvHeads;
     if (c.sq) {
@@ -211,11 +203,7 @@ TEST(GpuPrefix, QueryHeadsOfAKVHeadInParts) {
                         {"window", "ordered", 8, 1, 4, true},
                         {"alibi", "two_kernel", 6, 2, 3, true},
                         {"plain", "split", 6, 1, 4}}) {
-    Spec s;
-    for (const Spec &standard : standardSpecs())
-      if (standard.name == c.variant)
-        s = standard;
-    s.dtype = DType::bf16;
+    Spec s = named(c.variant, DType::bf16);
     s.heads = c.heads;
     s.kvHeads = c.kvHeads;
     s.sq = s.sk = 70;
@@ -253,6 +241,12 @@ TEST(GpuPrefix, EveryMapPassChangesAtLeastThreeVariants) {
   capped.name = "softcap alone";
   capped.text = "fa.variant @v softcap(2.0)";
   specs.push_back(capped);
+  capped.name = "softcap alone, f16";
+  capped.dtype = DType::f16;
+  specs.push_back(capped);
+  for (auto [score, mask] :
+       {std::pair(0, ""), {0, " causal"}, {1, ""}, {2, ""}})
+    specs.push_back(byDistance(kDistanceScores[score], mask, DType::bf16));
   for (Spec spec : specs) {
     if (spec.dtype == DType::f32 && spec.d % 8 == 0)
       spec.dtype = DType::bf16;
@@ -270,6 +264,21 @@ TEST(GpuPrefix, EveryMapPassChangesAtLeastThreeVariants) {
         continue;
       changed[s.pass.str()] += " " + spec.name;
       ++count[s.pass.str()];
+    }
+  }
+  // Factors that are too wide for the chip: without it there is no program.
+  for (const char *name : {"plain", "causal", "window"}) {
+    std::string reload = "fa-gpu-reload-factors", error;
+    Spec spec = named(name, DType::f64);
+    spec.d = spec.dv = 512;
+    World w(spec);
+    PipelineOptions p = gpuOptions(w, "sm_86", 0, 0);
+    p.stages = 1;
+    EXPECT_TRUE(gpuProgram(w, p, "forward", error)) << error;
+    p.skip = {reload};
+    if (!gpuProgram(w, p, "forward", error)) {
+      changed[reload] += std::string(" wide ") + name;
+      ++count[reload];
     }
   }
   for (const PipelineStep &s : pipelineSteps())

@@ -29,12 +29,7 @@ struct GpuForkRounds
     : public fathom::impl::GpuForkRoundsPassBase<GpuForkRounds> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
-      SmallVector<scf::ForOp> loops;
-      kernel.walk([&](scf::ForOp loop) {
-        if (!loop.getOps<MmaOp>().empty())
-          loops.push_back(loop);
-      });
-      for (scf::ForOp loop : loops)
+      for (scf::ForOp loop : loopsWithProducts(kernel))
         fork(loop);
       tidy(kernel);
     }

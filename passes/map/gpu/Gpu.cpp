@@ -201,6 +201,20 @@ ScheduleAttr gpu::scheduleOf(KernelOp kernel) {
   return schedule;
 }
 
+bool gpu::collectBehind(Operation *op, Operation *to,
+                        SmallVector<Operation *> &slice) {
+  for (Value v : op->getOperands()) {
+    Operation *def = v.getDefiningOp();
+    if (!def || def->getBlock() != to->getBlock() ||
+        !to->isBeforeInBlock(def) || llvm::is_contained(slice, def))
+      continue;
+    if (!isPure(def) || def->getNumRegions() || !collectBehind(def, to, slice))
+      return false;
+  }
+  slice.push_back(op);
+  return true;
+}
+
 void gpu::tidy(KernelOp kernel) {
   IRRewriter rewriter(kernel.getContext());
   DominanceInfo dominance(kernel);

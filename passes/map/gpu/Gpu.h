@@ -63,6 +63,11 @@ StoreSharedOp onlyStore(AllocOp alloc);
 /// The schedule of the function that launches `kernel`, or null.
 ScheduleAttr scheduleOf(KernelOp kernel);
 
+/// What `op` is made of behind `to`, in order, `op` last. False if not all of it
+/// is pure.
+bool collectBehind(mlir::Operation *op, mlir::Operation *to,
+                   llvm::SmallVector<mlir::Operation *> &slice);
+
 /// Makes equal values one; erases ops whose results nobody needs, and buffers
 /// that nobody reads.
 void tidy(KernelOp kernel);

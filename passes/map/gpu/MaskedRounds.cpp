@@ -50,6 +50,15 @@ void gpu::conjuncts(Value v, SmallVector<Value> &list) {
   }
 }
 
+SmallVector<scf::ForOp> gpu::loopsWithProducts(KernelOp kernel) {
+  SmallVector<scf::ForOp> loops;
+  kernel.walk([&](scf::ForOp loop) {
+    if (!loop.getOps<MmaOp>().empty())
+      loops.push_back(loop);
+  });
+  return loops;
+}
+
 scf::IfOp gpu::firstMask(scf::ForOp loop, StringRef &why) {
   scf::IfOp first;
   why = "no tile depends on a test";

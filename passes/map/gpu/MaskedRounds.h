@@ -32,6 +32,9 @@ struct Order {
 /// The conjuncts of `v`.
 void conjuncts(mlir::Value v, llvm::SmallVector<mlir::Value> &list);
 
+/// The loops of `kernel` with products in their own block.
+llvm::SmallVector<mlir::scf::ForOp> loopsWithProducts(KernelOp kernel);
+
 /// The first branch of `loop` that a tile depends on, if the others of that
 /// kind have its condition; else null, and why.
 mlir::scf::IfOp firstMask(mlir::scf::ForOp loop, llvm::StringRef &why);

@@ -119,7 +119,7 @@ struct GpuOrderProducts
     if (to->getNextNode() == mma.getOperation())
       return false;
     SmallVector<Operation *> slice;
-    if (!collect(mma, to, slice))
+    if (!collectBehind(mma, to, slice))
       return false;
     for (Operation *op = to->getNextNode(); op != mma.getOperation();
          op = op->getNextNode())
@@ -133,22 +133,6 @@ struct GpuOrderProducts
     return true;
   }
 
-  /// What `op` is made of behind `to`, in order, `op` last. False if not all of
-  /// it is pure.
-  static bool collect(Operation *op, Operation *to,
-                      SmallVector<Operation *> &slice) {
-    for (Value v : op->getOperands()) {
-      Operation *def = v.getDefiningOp();
-      if (!def || def->getBlock() != to->getBlock() ||
-          !to->isBeforeInBlock(def) || llvm::is_contained(slice, def))
-        continue;
-      if (!isPure(def) || def->getNumRegions() || !collect(def, to, slice))
-        return false;
-    }
-    slice.push_back(op);
-    return true;
-  }
-
   /// Moves `mma`, whose result is only added to memory, and that addition before
   /// `to`.
   static bool sendFirst(MmaOp mma, MmaOp to) {
@@ -157,13 +141,14 @@ struct GpuOrderProducts
     auto add = dyn_cast<AccumulateOp>(*mma->user_begin());
     SmallVector<Operation *> slice;
     if (!add || add->getBlock() != to->getBlock() ||
-        add.getMode() != AccumulateMode::atomic || !collect(mma, to, slice))
+        add.getMode() != AccumulateMode::atomic ||
+        !collectBehind(mma, to, slice))
       return false;
     for (Value v : add->getOperands())
       if (Operation *def = v.getDefiningOp();
           def && def != mma && def->getBlock() == to->getBlock() &&
           to->isBeforeInBlock(def) && !llvm::is_contained(slice, def) &&
-          (!isPure(def) || !collect(def, to, slice)))
+          (!isPure(def) || !collectBehind(def, to, slice)))
         return false;
     slice.push_back(add);
     for (Operation *op = to; op != add.getOperation(); op = op->getNextNode()) {
@@ -181,7 +166,7 @@ struct GpuOrderProducts
   /// Moves `load` before `to`, with the pure ops it needs.
   static bool readAhead(LoadSharedOp load, MmaOp to) {
     SmallVector<Operation *> slice;
-    if (load->isBeforeInBlock(to) || !collect(load, to, slice))
+    if (load->isBeforeInBlock(to) || !collectBehind(load, to, slice))
       return false;
     for (Operation *op = to->getNextNode(); op != load.getOperation();
          op = op->getNextNode())

@@ -53,21 +53,6 @@ bool holdsProducts(Operation *op) {
                                   }).wasInterrupted();
 }
 
-/// What `op` is made of behind `to`, in order, `op` last. False if not all of it
-/// is pure.
-bool collect(Operation *op, Operation *to, SmallVector<Operation *> &slice) {
-  for (Value v : op->getOperands()) {
-    Operation *def = v.getDefiningOp();
-    if (!def || def->getBlock() != to->getBlock() ||
-        !to->isBeforeInBlock(def) || llvm::is_contained(slice, def))
-      continue;
-    if (!isPure(def) || def->getNumRegions() || !collect(def, to, slice))
-      return false;
-  }
-  slice.push_back(op);
-  return true;
-}
-
 /// Registers of a thread that the tiles of a block need at once, about: floats
 /// of rank 2 from where they are made to their last use; a factor in registers
 /// until the product that takes it is waited for.
@@ -127,9 +112,9 @@ bool advance(WgmmaOp product, WgmmaOp to) {
   // Waits until buffers are filled go along.
   for (Operation *op = to->getNextNode(); op != product.getOperation();
        op = op->getNextNode())
-    if (isa<WaitPhaseOp>(op) && !collect(op, to, slice))
+    if (isa<WaitPhaseOp>(op) && !collectBehind(op, to, slice))
       return false;
-  if (!collect(product, to, slice))
+  if (!collectBehind(product, to, slice))
     return false;
   for (Operation *op = to->getNextNode(); op != product.getOperation();
        op = op->getNextNode())

@@ -66,12 +66,7 @@ public:
 struct GpuPeelMasks : public fathom::impl::GpuPeelMasksPassBase<GpuPeelMasks> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
-      SmallVector<scf::ForOp> loops;
-      kernel.walk([&](scf::ForOp loop) {
-        if (!loop.getOps<MmaOp>().empty())
-          loops.push_back(loop);
-      });
-      for (scf::ForOp loop : loops)
+      for (scf::ForOp loop : loopsWithProducts(kernel))
         peel(loop);
       tidy(kernel);
     }

@@ -115,44 +115,41 @@ void PendingSet::barrier() {
       items, [](const PendingAccess &a) { return a.age < 0 && a.product < 0; });
 }
 
-void PendingSet::commit(int64_t maxAge) {
+void PendingSet::change(llvm::function_ref<void(PendingAccess &)> f) {
   PendingSet after;
   for (PendingAccess a : items) {
-    if (a.age >= 0)
-      a.age = std::min(a.age + 1, maxAge);
+    f(a);
     after.add(a);
   }
   *this = after;
+}
+
+void PendingSet::commit(int64_t maxAge) {
+  change([&](PendingAccess &a) {
+    if (a.age >= 0)
+      a.age = std::min(a.age + 1, maxAge);
+  });
 }
 
 void PendingSet::wait(int64_t pending) {
-  PendingSet after;
-  for (PendingAccess a : items) {
+  change([&](PendingAccess &a) {
     if (a.age > pending)
       a.age = -1;
-    after.add(a);
-  }
-  *this = after;
+  });
 }
 
 void PendingSet::startProduct(int64_t maxAge) {
-  PendingSet after;
-  for (PendingAccess a : items) {
+  change([&](PendingAccess &a) {
     if (a.product >= 0)
       a.product = std::min(a.product + 1, maxAge);
-    after.add(a);
-  }
-  *this = after;
+  });
 }
 
 void PendingSet::waitForProducts(int64_t pending) {
-  PendingSet after;
-  for (PendingAccess a : items) {
+  change([&](PendingAccess &a) {
     if (a.product >= pending)
       a.product = -1;
-    after.add(a);
-  }
-  *this = after;
+  });
 }
 
 /// `pending` at the end of `region` as seen from outside it: a stage that is

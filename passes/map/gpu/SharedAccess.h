@@ -61,6 +61,8 @@ public:
   void waitForProducts(int64_t pending);
 
 private:
+  void change(llvm::function_ref<void(PendingAccess &)> f);
+
   llvm::SmallVector<PendingAccess, 8> items;
 };
 
